@@ -7,7 +7,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 CARGO ?= cargo
-# Property tests of `make soak`, each with so many random programs.
+# Property tests of `make soak`, each with this many random programs.
 SOAK_CASES ?= 20000
 # Damaged inputs that `make soak` gives each of the seven parsers of `--test inputs`.
 SOAK_INPUTS ?= 150000

@@ -1,9 +1,9 @@
-//! Builds the C++ shim against the headers of LLVM 22, and tells dependants where those are.
+//! Builds the C++ shim against the headers of LLVM 22, and passes their location on to dependent crates.
 
 use std::env;
 use std::process::Command;
 
-/// `llvm-config` of LLVM 22, found the way llvm-sys finds it: a given prefix first, then by name.
+/// `llvm-config` of LLVM 22, located as llvm-sys does: an explicit prefix first, then by name.
 fn llvm_config(argument: &str) -> String {
     let prefixed = env::var("LLVM_SYS_221_PREFIX").map(|prefix| format!("{prefix}/bin/llvm-config"));
     let names = prefixed.into_iter().chain(["llvm-config-22".into(), "llvm-config".into()]);
@@ -27,7 +27,7 @@ fn main() {
         .cpp(true)
         .std("c++17")
         .file("src/llvm/shim.cpp")
-        // As system headers, so that LLVM's own warnings stay out of our build.
+        // As system headers, so that LLVM's own warnings are suppressed.
         .flag(format!("-isystem{include}"))
         .flag("-fno-rtti")
         .flag("-fno-exceptions")

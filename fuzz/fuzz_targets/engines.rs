@@ -1,4 +1,4 @@
-//! Small programs made from bytes: the engines agree on them whenever both are complete, nobody panics, and
+//! Small programs made from bytes: the engines agree on them whenever both are complete, none panics, and
 //! every answer can be shown.
 //!
 //! The programs are made here and not taken from the property tests, so that the two do not share blind spots:

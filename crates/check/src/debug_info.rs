@@ -1,5 +1,5 @@
-//! Reading DWARF: the units of a program and the attributes of their entries. What they mean is for those who ask:
-//! `crash::layout` looks for structures, `narrate::names` for variables and types.
+//! Reads DWARF: the units of a program and the attributes of their entries. The callers interpret them: `crash::layout`
+//! looks for structures, `narrate::names` for variables and types.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ pub(crate) type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
 pub(crate) type Unit<'a> = gimli::Unit<Slice<'a>>;
 pub(crate) type Entry<'a> = gimli::DebuggingInformationEntry<Slice<'a>>;
 
-/// Calls `visit` for each unit that can be read; none if `program` has no debug information.
+/// Calls `visit` for each readable unit; `None` if `program` has no debug information.
 pub(crate) fn for_each_unit(program: &Path, mut visit: impl FnMut(&Dwarf, &Unit)) -> Option<()> {
     let bytes = fs::read(program).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
@@ -53,7 +53,7 @@ pub(crate) fn reference(entry: &Entry, at: gimli::DwAt) -> Option<UnitOffset> {
     }
 }
 
-/// Elements of an array, of an entry that describes one of its dimensions; 0 if they are not known.
+/// The length of an array dimension; 0 if unknown.
 pub(crate) fn elements(entry: &Entry) -> u64 {
     let last = || number(entry, DW_AT_upper_bound).map(|last| last + 1);
     number(entry, DW_AT_count).or_else(last).unwrap_or(0)

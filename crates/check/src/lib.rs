@@ -1,21 +1,21 @@
-//! `crashproof check`: runs a real program once, crashes it everywhere it matters, and recovers it from every crash state
-//! that recovery can distinguish (Jaaru), and shows the store that needed a flush even if nothing fails (PSan).
+//! `crashproof check`: runs a real program once, crashes it at every point that matters, and recovers from every crash
+//! state that recovery can distinguish (Jaaru). It reports stores that need a flush even if nothing fails (PSan).
 //!
 //! In layers; each uses only those above it:
 //!
 //! | layer | what it holds |
 //! |---|---|
 //! | `debug_info` | the DWARF of a program, unit by unit |
-//! | `subject` | the program under test behind a trait: a process that can be run, recorded and run again |
+//!  `subject` | the program under test behind a trait: a process that can be run and recorded any number of times |
 //! | `crash` | the recorded run replayed through px86, its crash points, what may survive |
-//! | `schedules` | every schedule: partial-order reduction, crashes at every consistent cut |
-//! | `search` | the tree of all that recovery may do, and the workers that explore it |
+//!  `schedules` | all schedules: partial-order reduction, crashes at every consistent cut |
+//!  `search` | the tree of everything recovery may do, and the workers that explore it |
 //! | `judge` | failures, missing flushes, redundant flushes and fences, strands and epochs |
-//! | `narrate` | what was found in words and pictures |
+//!  `narrate` | findings in words and diagrams |
 //! | `driver` | options, the loop over schedules, replay, progress |
 //!
-//! It runs what you run: no symbolic execution, no model of the program. What the runtime inside the program does not
-//! understand makes the verdict UNKNOWN.
+//! There is no symbolic execution and no model of the program: it runs the real one. Anything the runtime inside the
+//! program does not understand makes the verdict UNKNOWN.
 
 mod crash;
 mod debug_info;

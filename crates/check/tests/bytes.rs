@@ -1,9 +1,9 @@
-//! Accesses of any size, anywhere: how many things recovery can find is compared with counting them.
+//! Accesses of any size at any address: the number of states recovery can find is compared with counting them.
 //!
-//! Random programs store bytes, words, ranges, across words and lines, flush and fence; recovery loads in the same way,
-//! stores, and perhaps stops early. What it may find is worked out here in the plainest way there is: at every moment,
-//! every prefix of the stores to each line that is not yet certain, in every combination. The checker says how many
-//! behaviors it met; it chooses by value, lazily, and shares what crashes have in common, none of which may show.
+//! Random programs store bytes, words and ranges, across words and lines, flush and fence; recovery loads in the same
+//! way, stores, and may stop early. What it may find is computed here in the simplest possible way: at every instant,
+//! every prefix of the uncertain stores to each line, in every combination. The checker reports the number of behaviors
+//! it met; it chooses by value, lazily, and shares what crashes have in common, none of which may show in that number.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 
 const LINES: usize = 4;
-/// More than this is not counted out.
+/// More states than this are not counted.
 const MOST_STATES: usize = 200_000;
 
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ enum Look {
     Store(usize, usize, u64),
 }
 
-/// Places near the ends of words and lines are where things go wrong.
+/// Addresses near the ends of words and lines, where bugs are likely.
 fn place() -> impl Strategy<Value = usize> {
     prop_oneof![
         9 => prop::sample::select(vec![0, 1, 3, 7, 8, 58, 60, 62, 63, 64, 66, 124, 127, 128]),
@@ -49,7 +49,7 @@ fn width() -> impl Strategy<Value = usize> {
     prop::sample::select(vec![1, 2, 4, 8])
 }
 
-/// Small values meet often, and choices are made by value.
+/// Small values, which collide often: choices are made by value.
 fn value() -> impl Strategy<Value = u64> {
     prop_oneof![0..3u64, any::<u64>()]
 }
@@ -94,7 +94,7 @@ impl Step {
     fn pieces(&self) -> Vec<(usize, Vec<u8>)> {
         let number = |value: u64, bytes: usize| value.to_le_bytes()[..bytes].to_vec();
         match *self {
-            // One instruction is split where lines meet, a range also where words do.
+            // One instruction is split at line boundaries, a range at word boundaries as well.
             Step::Store(at, bytes, value) => split(at, number(value, bytes), 64),
             Step::Exchange(at, value) => split(at, number(value, 8), 64),
             Step::Fill(at, bytes, value) => split(at, vec![value; bytes], 8),
@@ -127,7 +127,7 @@ impl Look {
     }
 }
 
-/// What recovery learns from memory: bytes that it reads and did not read or write before.
+/// What recovery learns from memory: bytes that it reads without having read or written them before.
 fn learnt(mut memory: Vec<u8>, looks: &[Look]) -> Vec<u8> {
     let mut known = BTreeSet::new();
     let mut learnt = Vec::new();
@@ -151,12 +151,12 @@ fn learnt(mut memory: Vec<u8>, looks: &[Look]) -> Vec<u8> {
     learnt
 }
 
-/// Everything that recovery may learn; none if there are too many states to count out.
+/// Everything recovery may learn; `None` if there are too many states to count.
 fn expected(steps: &[Step], looks: &[Look]) -> Option<usize> {
     let mut stores: [Vec<(usize, Vec<u8>)>; LINES] = Default::default();
     let mut certain = [0; LINES];
     let mut written_back = [0; LINES];
-    // How many stores to each line are certain, and how many there are.
+    // For each line, the number of certain stores and of all stores.
     let mut moments = BTreeSet::from([[(0, 0); LINES]]);
     let mut note = |certain: &[usize; LINES], stores: &[Vec<_>; LINES]| {
         moments.insert(std::array::from_fn(|line| (certain[line], stores[line].len())))

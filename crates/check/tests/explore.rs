@@ -1,5 +1,5 @@
-//! Ways to explore other than exhausting everything after running the same command again: random crashes, other
-//! recovery commands.
+//! Exploration modes other than exhausting everything by rerunning the same command: random crashes, other recovery
+//! commands.
 
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,7 @@ fn random_crashes_find_what_cannot_be_exhausted_and_repeat() {
     assert_eq!(again.failure.as_ref(), Some(&finding.failure));
 }
 
-/// Whatever a load may read is looked at, not only what it happens to.
+/// All values that a load may read are examined, not only the one it happens to read.
 #[test]
 fn one_random_crash_shows_what_others_would() {
     let built = Built::new("many_lines.c", &["-DSILENT", "-DLINES=1"]);
@@ -73,7 +73,7 @@ fn one_random_crash_shows_what_others_would() {
         assert!(report.violations.iter().all(|violation| violation.place.line == line));
         !report.violations.is_empty()
     });
-    // Half of them see the flag; of these, half also happen to lose the line.
+    // Half of them see the flag; of these, half also lose the line.
     let shown = shown.count();
     assert!(shown > 15, "{shown} of 40");
     let good = Built::new("many_lines.c", &["-DSILENT", "-DGOOD", "-DLINES=3"]);
@@ -117,7 +117,7 @@ fn recovered_by(writer: &Built, looker: &Built, path: Option<&Path>) -> Options 
     options
 }
 
-/// Checks, and has the first finding again.
+/// Runs a check, and reproduces its first finding.
 fn found_again(options: &Options) -> FailedRecovery {
     let report = check(options).expect("a report");
     let finding = report.findings.first().expect("a finding").clone();
@@ -151,7 +151,7 @@ fn another_program_recovers_what_is_in_files_and_in_the_root_object() {
     let path = good.directory.path().join("pool");
     let clean = check(&recovered_by(&good, &bad, Some(&path))).expect("a report");
     assert!(clean.findings.is_empty() && clean.unknown.is_empty(), "{:?}", clean.findings);
-    // The other one's own flaw shows when it crashes itself.
+    // The other program's own bug shows when it is itself crashed.
     let nested = Options { crashes: 2, ..recovered_by(&good, &bad, Some(&path)) };
     let finding = found_again(&nested);
     assert_eq!(finding.crashes, 2);
@@ -176,7 +176,7 @@ fn a_checksum_in_brackets_keeps_a_large_log_small() {
         assert!(report.remarks[0].contains("is trusted to refuse"), "{:?}", report.remarks);
         report.statistics.recoveries
     };
-    // Every store is a moment, and may be the last of its line to survive while all others do.
+    // Every store is an instant, and may be the last of its line to survive while all others do.
     assert_eq!((recoveries(10), recoveries(20)), (2 * 80 + 2, 2 * 160 + 2));
 }
 
@@ -190,7 +190,7 @@ fn a_checksummed_log_that_is_used_again_is_whole_or_refused() {
 #[test]
 fn a_checksum_that_matches_torn_contents_is_not_trusted() {
     let built = Built::new("big_log.c", &["-DBRACKET", "-DWEAK", "-DROUNDS=1"]);
-    // Otherwise the store that recovery failed without would be taken to persist.
+    // Otherwise the store whose loss makes recovery fail would be assumed to persist.
     let report = check(&Options { exhaustive: true, ..built.options() }).expect("a report");
     assert_eq!(report.findings[0].place.line, built.line_of("LOST"));
     assert!(report.remarks[0].contains("also matches torn contents"), "{:?}", report.remarks);
@@ -207,10 +207,10 @@ fn a_large_log_without_brackets_is_cut_and_said_so() {
 #[test]
 fn a_finding_tells_the_least_that_must_be_lost() {
     let built = Built::new("two_losses.c", &[]);
-    // Robustness puts the finding where the flush is missing that was seen last; there are as many.
+    // Robustness files the finding under the missing flush that was seen last; there are as many.
     assert_eq!(check(&built.options()).expect("a report").findings.len(), 2);
     let report = check(&Options { robust: false, ..built.options() }).expect("a report");
-    // That the first store may be lost together with the second is no finding of its own.
+    // Losing the first store together with the second is not a separate finding.
     let found: Vec<_> = report.findings.iter().map(|it| (it.place.line, it.lost, it.minimality)).collect();
     assert_eq!(
         found,

@@ -1,10 +1,10 @@
-//! Schedules of real programs: the classic families have as many as the theory says.
+//! Schedules of real programs: the classic families have the number of traces that theory predicts.
 
 use std::path::PathBuf;
 
 use crashproof_check::{Budget, Options, Report, check};
 
-/// What all programs begin with. Their threads share atomics in volatile memory, so that crashes add nothing.
+/// The common header of all programs. Their threads share atomics in volatile memory, so crashes add nothing.
 const HEAD: &str = "#include <crashproof.h>\n#include <pthread.h>\n#include <stdatomic.h>\n#define RELAXED \
      memory_order_relaxed\nPERSISTENT long result;\n_Atomic long x, array[16];\n";
 
@@ -109,8 +109,8 @@ fn who_spins_waits() {
     assert!(schedules <= 4, "{schedules} schedules of a loop that waits");
 }
 
-/// The durable queue, the FliT register and the link-free set of the prove benchmarks: with a flush left out, check finds a
-/// recovery that fails exactly where prove has a counterexample.
+/// The durable queue, the FliT register and the link-free set of the prove benchmarks: with a flush left out, check
+/// finds a failing recovery exactly where prove has a counterexample.
 #[test]
 fn flushes_left_out_are_found_where_prove_refutes() {
     let directory = crashproof_toolchain::testing::scratch("schedules-clients");

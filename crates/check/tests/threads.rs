@@ -1,4 +1,4 @@
-//! Schedules are made from seeds: the same seed gives the same run, others give others.
+//! Schedules are made from seeds: equal seeds give equal runs, different ones differ.
 
 use std::path::{Path, PathBuf};
 

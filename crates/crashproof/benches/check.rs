@@ -1,13 +1,14 @@
-//! The figures that `crashproof check` promises, measured in one run:
+//! The performance promises of `crashproof check`, measured in one run:
 //!
-//! - what instrumentation costs code that never touches persistent memory (the bench of `crashproof-instrument`);
+//! - the overhead of instrumentation on code that never touches persistent memory (the bench of
+//!   `crashproof-instrument`);
 //! - a store or a load of persistent memory in a recorded run;
-//! - recoveries a second on one core; recoveries for each place to crash, on programs that commit with one store;
-//! - bytes of trace an event, and the memory of a check of ten million events;
-//! - what looking for missing flushes adds;
+//! - recoveries per second on one core; recoveries per crash point, for programs that commit with one store;
+//! - bytes of trace per event, and the memory of a check of ten million events;
+//! - the cost of looking for missing flushes;
 //! - how time grows with the length of the run.
 //!
-//! Promises are kept or missed; what is missed is said, and fails the bench.
+//! A missed promise is reported, and fails the bench.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crashproof_check::{Model, Options, Report, check, record};
 
-/// Tells a process of this bench to do nothing but the long run.
+/// Makes a process of this bench do only the long run.
 const LONG_RUN: &str = "CRASHPROOF_BENCH_LONG_RUN";
 /// Operations of the long run, six events each.
 const LONG_OPERATIONS: u64 = 10_000_000 / 6 + 1;
@@ -74,8 +75,8 @@ fn best(mut what: impl FnMut()) -> Duration {
     (0..5).map(one).min().expect("several")
 }
 
-/// How much longer one thing takes than another: the shortest time of each, taken in turns, so that a machine that
-/// is busy for a while is so for both.
+/// How much longer one thing takes than another: the shortest time of each, measured alternately, so that temporary
+/// load affects both.
 fn ratio(mut one: impl FnMut(), mut other: impl FnMut()) -> f64 {
     let timed = |what: &mut dyn FnMut()| {
         let started = Instant::now();
@@ -87,7 +88,7 @@ fn ratio(mut one: impl FnMut(), mut other: impl FnMut()) -> f64 {
     shortest(&mut turns.iter().map(|turn| turn.0)) / shortest(&mut turns.iter().map(|turn| turn.1))
 }
 
-/// Nanoseconds an access takes in a recorded run, beyond what the run takes anyway.
+/// Nanoseconds per access in a recorded run, beyond the run's other costs.
 fn access(bench: &Bench, kind: &str) -> f64 {
     const COUNT: u64 = 4_000_000;
     let source = programs().join("accesses.c");
@@ -106,7 +107,7 @@ fn peak() -> f64 {
     line.trim().trim_end_matches(" kB").parse::<f64>().expect("a number") * 1024.0
 }
 
-/// Checks a run of ten million events, whole; in a process of its own, so that the peak is its own.
+/// A complete check of a run of ten million events, in a separate process so that the peak is its own.
 fn long_run(bench: &Bench) {
     let started = Instant::now();
     let report = checked(&bench.options(&programs().join("ring.c"), &[&LONG_OPERATIONS.to_string()]));

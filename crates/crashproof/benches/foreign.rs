@@ -1,11 +1,11 @@
-//! What following code costs that was not rebuilt, as ratios of processor time measured in one run:
+//! The cost of following code that was not rebuilt, as ratios of processor time measured in one run:
 //!
 //! - an access that faults, against a bare SIGSEGV whose handler only skips the instruction;
 //! - an access that is patched, against the same in rebuilt code;
 //! - work on volatile memory, against the same program without the checker;
 //! - a whole check of a list, against the same program rebuilt.
 //!
-//! Promises are kept or missed; what is missed is said, and fails the bench.
+//! A missed promise is reported, and fails the bench.
 
 #![allow(unsafe_code, reason = "measures a signal handler")]
 
@@ -16,17 +16,17 @@ use std::process::Command;
 use crashproof_check::{Options, check, record};
 use crashproof_toolchain::testing;
 
-/// Places in the program that store, and how often each does: a third time it would be patched.
+/// The number of storing instructions in the program, and how often each runs: a third time it would be patched.
 const PLACES: f64 = 4096.0;
 const TIMES: u64 = 2;
 const STORES: u64 = 2_000_000;
 const ROUNDS: u64 = 200_000_000;
 const NODES: &str = "60";
 
-/// Seconds of processor time that this process and those that it has waited for took so far.
+/// Processor time in seconds of this process and its awaited children so far.
 fn used() -> f64 {
     [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].into_iter().fold(0.0, |sum, who| {
-        // SAFETY: plain data, which the kernel fills.
+        // SAFETY: plain data, which the kernel fills in.
         let used = unsafe {
             let mut used: libc::rusage = std::mem::zeroed();
             libc::getrusage(who, &raw mut used);
@@ -37,7 +37,7 @@ fn used() -> f64 {
     })
 }
 
-/// The least processor time of several times.
+/// The minimum processor time of several runs.
 fn least(mut what: impl FnMut()) -> f64 {
     let one = |_| {
         let before = used();
@@ -55,10 +55,10 @@ extern "C" fn skip(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] += INSTRUCTION };
 }
 
-/// Seconds that a bare fault takes: the kernel, a handler that does nothing, and back.
+/// Seconds per bare fault: the kernel, an empty handler, and back.
 fn bare_fault() -> f64 {
     const COUNT: u32 = 20_000;
-    // SAFETY: the page is nobody's else; the handler skips the one instruction that touches it.
+    // SAFETY: the page is used only here; the handler skips the one instruction that touches it.
     unsafe {
         let page = libc::mmap(
             std::ptr::null_mut(),

@@ -1,8 +1,9 @@
 //! What `crashproof cc --lint` adds to a compilation: at most 30% of what clang takes for it at -O2.
 //!
-//! Without arguments on a program made for it, some thousand lines that allocate, log, flush and fence in helpers and loops;
-//! with `CRASHPROOF_BENCH_SOURCES` on all C files of that directory, compiled with `CRASHPROOF_BENCH_FLAGS`. Compilers run one
-//! after the other; the best of several rounds counts. What is missed is said, and fails the bench.
+//! Without arguments it uses a generated program, some thousand lines that allocate, log, flush and fence in helpers
+//! and loops; with `CRASHPROOF_BENCH_SOURCES` all C files in that directory, compiled with `CRASHPROOF_BENCH_FLAGS`.
+//! Compilers run one after another; the best of several rounds counts. A missed promise is reported, and fails the
+//! bench.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 const ROUNDS: usize = 5;
 const MOST: f64 = 30.0;
 
-/// A module with many small structures and functions over them, as persistent data structures are written.
+/// A module with many small structures and functions on them, in the style of persistent data structures.
 fn made_up() -> String {
     let mut text = String::from(
         "#include <immintrin.h>\n#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n",

@@ -1,8 +1,8 @@
-//! The figures that the litmus bench promises, measured: time and peak memory of the exhaustive machine on
-//! programs of three threads, the whole corpus through every engine, and what laziness saves.
+//! The performance promises of the litmus engines: time and peak memory of the exhaustive machine on programs with
+//! three threads, the whole corpus through every engine, and the savings of laziness.
 //!
-//! `make bench` prints a table of single runs, each in a process of its own so that its peak memory is its own,
-//! and then divan's timings of the same programs.
+//! `make bench` prints a table of single runs, each in a separate process so that its peak memory is its own, and then
+//! divan's timings of the same programs.
 
 #[path = "../tests/support/array.rs"]
 mod array;
@@ -19,7 +19,7 @@ use divan::Bencher;
 /// Names the program that a child process is to measure.
 const MEASURE: &str = "CRASHPROOF_BENCH_MEASURE";
 
-/// Three threads of six instructions each over four locations on two lines, each hard in its own way.
+/// Three threads of six instructions each on four locations in two lines, each hard in its own way.
 const PROGRAMS: [(&str, [&str; 3]); 8] = [
     (
         "stores",
@@ -121,7 +121,7 @@ fn run_all(tests: &[Test], engine: Engine) -> u64 {
     tests.iter().map(|test| engine(test, &Options::default()).statistics.explored).sum()
 }
 
-/// What a child process says of its one run: time, peak memory, and what it explored.
+/// A child process's report of its run: time, peak memory, and what it explored.
 struct Measured {
     seconds: f64,
     mebibytes: f64,
@@ -130,7 +130,7 @@ struct Measured {
     complete: bool,
 }
 
-/// In the child: runs what [`MEASURE`] names, once, and says how it went.
+/// In the child: runs what [`MEASURE`] names once, and reports the result.
 fn measure(what: &str) {
     let started = Instant::now();
     let (states, outcomes, complete) = match what.split_once(' ') {
@@ -138,7 +138,7 @@ fn measure(what: &str) {
             (run_all(&corpus(), if engine == "lazy" { LAZY } else { EXHAUSTIVE }), 0, true)
         }
         Some(("lazy", name)) => {
-            // Programs without recovery are not what laziness is for; some would take minutes.
+            // Laziness does not help programs without recovery; some would take minutes.
             let mut options = Options::default();
             options.limits.states = 200_000;
             figures(&LAZY(&parse(&source(name)), &options))
@@ -154,7 +154,7 @@ fn figures(answer: &Answer) -> (u64, usize, bool) {
     (answer.statistics.explored, answer.states.len(), answer.complete())
 }
 
-/// The most memory this process ever held, in MiB; 0 where the system does not say.
+/// The peak memory of this process in MiB; 0 if the system does not provide it.
 fn peak_memory() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -229,7 +229,7 @@ fn main() {
     if let Ok(what) = std::env::var(MEASURE) {
         return measure(&what);
     }
-    // Not when tests only want to know whether it runs.
+    // Not if tests only check that it runs.
     if std::env::args().any(|argument| argument == "--bench") {
         tables();
     }

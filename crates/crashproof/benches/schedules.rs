@@ -1,12 +1,12 @@
-//! Schedules explored beside the theory's numbers of Mazurkiewicz traces, and how fast that is:
+//! Schedules explored, compared with the theoretical numbers of Mazurkiewicz traces, and the speed:
 //!
-//! - n writers, readers and a writer, lastzero, indexer, file system: exactly as many as there are traces; executions that
-//!   turned out to be redundant are counted beside them;
+//! - n writers, readers and a writer, lastzero, indexer, file system: exactly as many as there are traces; executions
+//!   that turn out to be redundant are counted separately;
 //! - schedules per second of processor time, for a program of about 50 events;
 //! - two threads with 8 rounds of enqueue and dequeue on a durable queue, all schedules and all crashes.
 //!
-//! GenMC and Nidhugg explore such schedules without crashes; where one of them is installed its time stands beside. What is
-//! promised is kept or missed; what is missed is said, and fails the bench.
+//! GenMC and Nidhugg explore such schedules without crashes; if one of them is installed, its time is shown for
+//! comparison. A missed promise is reported, and fails the bench.
 
 #![allow(unsafe_code, reason = "asks the system for processor time")]
 
@@ -16,9 +16,9 @@ use std::time::Instant;
 
 use crashproof_check::{Budget, Options, Report, check};
 
-/// Schedules per second of processor time that are promised.
+/// The promised number of schedules per second of processor time.
 const PER_SECOND: f64 = 1500.0;
-/// Seconds that are promised for the queue.
+/// The promised time for the queue, in seconds.
 const QUEUE_SECONDS: f64 = 60.0;
 
 struct Bench {
@@ -46,7 +46,7 @@ fn source(name: &str) -> PathBuf {
 }
 
 impl Bench {
-    /// Explores all schedules of a program; seconds by the clock, and of processor time.
+    /// Explores all schedules of a program; returns elapsed and processor time in seconds.
     fn explore(&self, name: &str, flags: &[&str]) -> (Report, f64, f64) {
         let program = self.directory.join(format!("{name}{}", flags.concat()));
         crashproof_toolchain::testing::compile(&source(&format!("{name}.c")), &program, flags);
@@ -80,7 +80,7 @@ impl Bench {
     }
 }
 
-/// What another model checker needs for the schedules of the same family, if it is installed.
+/// The time another model checker needs for the schedules of the same family, if it is installed.
 fn others() {
     for tool in ["genmc", "nidhuggc"] {
         if Command::new(tool).arg("--version").output().is_err() {

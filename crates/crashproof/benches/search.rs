@@ -1,12 +1,12 @@
-//! How the search scales, each figure beside the bound measured in the same run: distinct behaviors times a fork and the
-//! recovery itself, run natively (`benches/programs/search`).
+//! How the search scales, each number next to the bound measured in the same run: distinct behaviors times a fork and
+//! the recovery itself, run natively (`benches/programs/search`).
 //!
 //! - structures whose recovery reads the tail, or everything: time over the bound, memory, growth;
 //! - one behavior at thousands of crash points;
 //! - buggy programs against their corrected versions, to exhaustion;
 //! - corner bugs where the limit cuts; two workers; four shards.
 //!
-//! `CRASHPROOF_BENCH_SVG=FILE` draws the growth. Promises are kept or missed; what is missed is said, and fails the bench.
+//! `CRASHPROOF_BENCH_SVG=FILE` draws the growth. A missed promise is reported, and fails the bench.
 
 #![allow(unsafe_code, reason = "asks the system for figures of child processes")]
 
@@ -21,7 +21,7 @@ struct Bench {
     missed: Vec<String>,
 }
 
-/// What a check came to.
+/// The results of a check.
 struct Figures {
     cpu: f64,
     wall: f64,
@@ -42,7 +42,7 @@ impl Figures {
     }
 }
 
-/// Processor time of all children that have ended, in seconds, and the peak of the largest, in megabytes.
+/// Processor time of all children that have ended, in seconds, and the peak memory of the largest, in megabytes.
 fn children() -> (f64, f64) {
     // SAFETY: plain data, which the kernel fills.
     let usage = unsafe {
@@ -69,7 +69,7 @@ impl Bench {
         program
     }
 
-    /// Seconds of processor time for one fork and one recovery, run natively: the least of several.
+    /// Seconds of processor time for one fork and one native recovery: the minimum of several.
     fn bound(&self, name: &str, words: &[&str]) -> f64 {
         let program = self.directory.join(format!("{name}-bound"));
         if !program.exists() {
@@ -88,7 +88,7 @@ impl Bench {
         (0..3).map(one).fold(f64::MAX, f64::min)
     }
 
-    /// Checks a program in a process of its own, whose figures are its own.
+    /// Checks a program in a separate process, to measure it alone.
     fn check(&self, program: &Path, options: &[&str], words: &[&str]) -> Figures {
         let mut command = Command::new(std::env::current_exe().expect("a path"));
         command.env("CRASHPROOF_BENCH_MEASURE", env!("CARGO_BIN_EXE_crashproof"));
@@ -112,7 +112,7 @@ impl Bench {
         }
     }
 
-    /// A structure: prints its row, gives processor time and that of the bound.
+    /// A structure: prints its row, returns its processor time and that of the bound.
     fn structure(&self, words: &[&str]) -> (Figures, f64) {
         let figures = self.check(&self.program("structures", &[]), &["-j", "1"], words);
         let bound = self.bound("structures", words) * figures.number("behaviours");
@@ -128,7 +128,7 @@ impl Bench {
     }
 }
 
-/// Runs a command, prints its figures and then what it printed.
+/// Runs a command; prints its measurements and then its output.
 fn measure(tool: &Path) {
     let started = Instant::now();
     let output = Command::new(tool).args(std::env::args_os().skip(1)).output().expect("it runs");
@@ -206,7 +206,7 @@ fn main() {
         bench.promise(&format!("list, {count} operations, times the bound"), list.cpu / bound, 3.0, "x");
     }
     let (still, bound) = bench.structure(&["still", "2001", "all"]);
-    // Starting and recording the program once is no part of the bound.
+    // Starting and recording the program once is not part of the bound.
     let (start, _) = bench.structure(&["still", "1", "all"]);
     let times = (still.cpu - start.cpu).max(0.0) / bound;
     bench.promise("one behavior, 2,001 crash points, times the bound", times, 10.0, "x");
@@ -269,6 +269,16 @@ fn main() {
     bench.promise(
         "two workers: time of one over theirs, less than 1.8",
         1.8 / (one.wall / two.wall),
+        1.0,
+        "",
+    );
+    let in_file = bench.program("structures", &["-DIN_FILE"]);
+    let file = bench.directory.join("pool").to_string_lossy().into_owned();
+    let words_of_file = ["list", "3000", "all", &file];
+    let [slow, fast] = ["1", "2"].map(|jobs| bench.check(&in_file, &["-j", jobs], &words_of_file));
+    bench.promise(
+        "two workers, with a file: time of one over theirs, less than 1.8",
+        1.8 / (slow.wall / fast.wall),
         1.0,
         "",
     );

@@ -1,12 +1,12 @@
-//! What it costs to have a test suite checked, beside the plain compiler and the plain runner:
+//! The cost of checking a test suite, compared with the plain compiler and runner:
 //!
 //! - compilation with `crashproof cc` and `crashproof cargo build`, at most 1.3 times;
 //! - the text of the programs, at most 3 times;
 //! - code that never touches persistent memory, at most 1.2 times on average;
 //! - a crate with 100 small tests, 40 of them on persistent memory: at most 3 times `cargo test`, without compilation.
 //!
-//! Plain and instrumented commands take turns, and the best of several rounds counts. What is missed is said; it fails the
-//! bench.
+//! Plain and instrumented commands alternate, and the best of several rounds counts. A missed promise is reported, and
+//! fails the bench.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ fn crashproof() -> PathBuf {
     testing::tools().join("crashproof")
 }
 
-/// A command without what cargo sets for this one.
+/// A command without the variables that cargo sets for this process.
 fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "RUSTC_WRAPPER"] {
@@ -53,7 +53,7 @@ fn quietly(command: &mut Command) {
     assert!(output.status.success(), "{command:?}\n{}{text}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// The best times of two things that take turns.
+/// The best times of two things measured alternately.
 fn best(mut one: impl FnMut() -> Duration, mut other: impl FnMut() -> Duration) -> [f64; 2] {
     let mut times = [f64::MAX; 2];
     for _ in 0..ROUNDS {
@@ -141,7 +141,7 @@ fn compilation(bench: &mut Bench, work: &Path) {
     bench.promise("text of the objects", sizes[1] as f64 / sizes[0] as f64, 3.0);
 }
 
-/// Seconds that the program measures for itself, and what it computes.
+/// The time in seconds that the program measures itself, and its result.
 fn run(program: &Path) -> (f64, String) {
     let output = command(program).output().expect("the program runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! `crashproof cc`, `crashproof c++` and `crashproof cargo`; and programs that `check` builds from their sources.
+//! `crashproof cc`, `crashproof c++` and `crashproof cargo`, and building programs for `check` from their sources.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use crashproof_toolchain::{FileKind, Language, Toolchain, cargo, driver};
 use crate::llvm::Engines;
 use crate::signals::Scratch;
 
-/// The commands whose arguments all go to the compiler or to cargo, `--help` included.
+/// The commands that pass all arguments to the compiler or to cargo, including `--help`.
 pub(crate) fn pass_through(arguments: &[OsString], engines: &Engines) -> Option<ExitCode> {
-    // cargo calls this program back as a wrapper around rustc.
+    // cargo calls this program as a wrapper around rustc.
     if cargo::is_wrapper_call(arguments) {
         return Some(cargo::wrap_rustc(arguments));
     }
@@ -24,7 +24,7 @@ pub(crate) fn pass_through(arguments: &[OsString], engines: &Engines) -> Option<
     }
 }
 
-/// Compiles; with `--lint` among the arguments, also analyzes what was compiled.
+/// Compiles; with `--lint` among the arguments, also analyzes the result.
 fn compile(language: Language, arguments: &[OsString], engines: &Engines) -> ExitCode {
     match crate::cc_lint::CompileAndLint::requested(arguments) {
         Some(lint) => (engines.compile_and_lint)(lint, language),
@@ -32,7 +32,7 @@ fn compile(language: Language, arguments: &[OsString], engines: &Engines) -> Exi
     }
 }
 
-/// cargo, with the compiler that instruments. `toolchain` is rustup's, such as `+1.95`.
+/// cargo with the instrumenting compiler. `toolchain` is rustup's, such as `+1.95`.
 pub(crate) fn cargo_command(toolchain: Option<&OsStr>) -> Result<Command, crashproof_toolchain::Error> {
     let found = Toolchain::find()?;
     cargo::require_llvm(toolchain)?;
@@ -52,7 +52,7 @@ pub(crate) fn cargo_program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// rustup's choice of a toolchain, and the other arguments.
+/// rustup's toolchain selection, and the other arguments.
 pub(crate) fn split_toolchain(arguments: &[OsString]) -> (Option<&OsStr>, &[OsString]) {
     match arguments.split_first() {
         Some((first, rest)) if first.to_string_lossy().starts_with('+') => (Some(first), rest),
@@ -78,17 +78,17 @@ fn run_cargo(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// A program that was given, or built from the sources that were given.
+/// A given program, or one built from the given sources.
 pub(crate) struct Built {
     pub(crate) path: PathBuf,
     /// The first source.
     pub(crate) source: Option<PathBuf>,
-    /// Where it was built; gone when dropped.
+    /// The build directory, removed when dropped.
     _directory: Option<Scratch>,
 }
 
 impl Built {
-    /// From a program or its sources, each below a directory if it is there.
+    /// From a program or its sources, each relative to a directory if it exists there.
     fn new(given: &[PathBuf], root: &Path, cflags: &[OsString]) -> Result<Built, String> {
         let found = |given: &PathBuf| Some(root.join(given)).filter(|path| path.exists());
         let paths: Vec<PathBuf> =
@@ -108,20 +108,19 @@ impl Built {
                     None => Ok(Built { path: in_search_path(path), source: None, _directory: None }),
                 },
             },
+            [first, ..] if !is_source(first) && !in_search_path(first).exists() => {
+                Err(format!("there is no {}; build it first", first.display()))
+            }
             all => {
                 let other = all.iter().find(|path| !is_source(path)).unwrap_or(&all[0]);
-                Err(format!(
-                    "{} is not a source file; \
-                     a program's arguments go after `--`",
-                    other.display()
-                ))
+                Err(format!("{} is not a source file; a program's arguments go after `--`", other.display()))
             }
         }
     }
 }
 
-/// A name without a directory is the file here, or else looked for where the shell would; scripts that only start the
-/// program of the same name, as version managers have them, are passed over.
+/// A name without a directory is the file here, or else found through PATH like a shell does, skipping scripts that
+/// only start the program of the same name, as version managers install them.
 fn in_search_path(program: &Path) -> PathBuf {
     let bare = program.components().count() == 1;
     if bare && program.exists() {
@@ -140,7 +139,7 @@ fn in_search_path(program: &Path) -> PathBuf {
     found.iter().find(is_binary).or(found.first()).cloned().unwrap_or_else(|| program.to_owned())
 }
 
-/// What to type instead of a file that is no program, but says how to come by one.
+/// The command to use for a file that is not a program but belongs to a build.
 fn next_command(path: &Path) -> Option<String> {
     if path.is_dir() && path.join("Cargo.toml").exists()
         || path.file_name().is_some_and(|name| name == "Cargo.toml")
@@ -165,7 +164,7 @@ fn next_command(path: &Path) -> Option<String> {
     Some(format!("this is a script; check its interpreter: `crashproof check {interpreter} -- {script}`"))
 }
 
-/// Why a file that can neither be built nor run is no program.
+/// Why a file that can be neither built nor run is not a program.
 fn no_program(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Bitcode => "bitcode is not run: check its source, or a program that `crashproof cc` built",
@@ -174,10 +173,10 @@ fn no_program(kind: FileKind) -> &'static str {
     }
 }
 
-/// The program to check, and the one that recovers if it is another.
+/// The program to check, and the one that recovers if it is different.
 pub(crate) struct Programs {
     pub(crate) program: Built,
-    /// None in it if it is the same one.
+    /// `Some(None)`: the same program.
     recover: Option<Option<Built>>,
 }
 
@@ -191,7 +190,7 @@ impl Programs {
         Programs::below(Path::new(""), given, recover, cflags)
     }
 
-    /// From what is below a directory, if it is there.
+    /// From files relative to a directory, if they exist there.
     pub(crate) fn below(
         root: &Path,
         given: &[PathBuf],
@@ -215,7 +214,8 @@ impl Programs {
         self.recover().map(|built| built.path.as_path())
     }
 
-    /// A warning if the program relies on `assert` and was built without it: what recovery would notice it then does not.
+    /// A warning if the program relies on `assert` and was built without it, so that recovery would not notice
+    /// failures.
     pub(crate) fn warn_about_ndebug(&self, cflags: &[OsString]) -> Option<String> {
         let given = cflags.iter().any(|flag| flag.to_string_lossy().starts_with("-DNDEBUG"));
         let source = self.program.source.as_ref()?;

@@ -1,4 +1,4 @@
-//! `crashproof cargo test` and `crashproof cargo run`: the tests of a crate, or a program of it, built and checked.
+//! `crashproof cargo test` and `crashproof cargo run`: builds and checks a crate's tests, or one of its programs.
 
 use std::ffi::OsString;
 use std::io;
@@ -63,7 +63,7 @@ struct Run {
     arguments: Vec<OsString>,
 }
 
-/// What cargo is told.
+/// Options passed to cargo.
 #[derive(Args)]
 #[command(next_help_heading = "cargo")]
 struct Cargo {
@@ -229,7 +229,7 @@ fn run_tests(toolchain: Option<&std::ffi::OsStr>, mut test: Test) -> io::Result<
     runner::run(cases, &test.running, &test.checking)
 }
 
-/// Fixes what the tests show, in the directory of the workspace: what the crates of it share is found from there.
+/// Fixes what the tests reveal, in the workspace's directory, so that files shared by its crates are found.
 fn fix_tests(toolchain: Option<&std::ffi::OsStr>, mut test: Test) -> io::Result<Exit> {
     let located = |whole: bool| -> io::Result<Option<PathBuf>> {
         let mut cargo = Command::new(build::cargo_program());

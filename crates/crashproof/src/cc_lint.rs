@@ -1,8 +1,8 @@
-//! `crashproof cc --lint`: compiles, and lints what is compiled.
+//! `crashproof cc --lint`: compiles, and lints the result.
 //!
 //! The plugin writes each module before clang's optimizer changes it, so the front end runs once; the modules are then
-//! analyzed as one program. Findings are printed the way compilers print warnings, for people and editors. They fail the
-//! build only with `--lint-deny`. With `--lint-only` the objects are those of a plain clang: nothing is instrumented.
+//! analyzed as one program. Findings are printed like compiler warnings, for people and editors. They fail the build
+//! only with `--lint-deny`. With `--lint-only` the objects are those of plain clang, without instrumentation.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -28,7 +28,8 @@ pub(crate) struct CompileAndLint {
 }
 
 impl CompileAndLint {
-    /// Takes `--lint`, `--lint=MODEL`, `--lint-only` and `--lint-deny` out of a compiler's arguments; none if there is no such option.
+    /// Removes `--lint`, `--lint=MODEL`, `--lint-only` and `--lint-deny` from a compiler's arguments; `None` if there
+    /// is no such option.
     pub(crate) fn requested(arguments: &[OsString]) -> Option<CompileAndLint> {
         let mut lint =
             CompileAndLint { arguments: Vec::new(), model: Model::default(), deny: false, only: false };
@@ -57,7 +58,7 @@ impl CompileAndLint {
         }
     }
 
-    /// With a smaller budget than `crashproof lint` has: this runs in every build.
+    /// Uses a smaller budget than `crashproof lint`: this runs in every build.
     fn analyze(&self, inputs: Vec<PathBuf>) -> Result<Report, String> {
         let bounds = Bounds { paths: 32, steps: 5_000, ..Bounds::default() };
         let options =
@@ -103,7 +104,7 @@ impl CompileAndLint {
         let all = modules(directory.path())?;
         let mut report = match begun {
             Some(report) if all == early => report?,
-            // Linking, or nothing to compile.
+            // Only linking, or nothing to compile.
             _ if all.is_empty() => return Ok(ExitCode::SUCCESS),
             _ => self.analyze(all)?,
         };

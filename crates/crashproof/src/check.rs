@@ -44,6 +44,10 @@ pub(crate) struct Arguments {
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
 
+    /// Directory in which the program runs [default: this one]
+    #[arg(long, value_name = "DIR", help_heading = "What to check")]
+    directory: Option<PathBuf>,
+
     /// Command to run after a crash [default: the same command again]
     ///
     /// For example --recover "./repair --all pool". It may be PROGRAM with other arguments.
@@ -196,7 +200,7 @@ pub(crate) struct Arguments {
     #[arg(help_heading = "How far to go")]
     shards: Option<u32>,
 
-    /// Checkpoints of shards to join; `crashproof merge` gives them.
+    /// Checkpoints of shards to join, set by `crashproof merge`.
     #[arg(long, value_name = "DIR", hide = true, conflicts_with_all = ["shard", "checkpoint"])]
     merged: Vec<PathBuf>,
 
@@ -249,7 +253,7 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-/// Which schedules to try.
+/// The schedules to try.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Schedules {
     All,
@@ -269,7 +273,7 @@ impl std::str::FromStr for Schedules {
     }
 }
 
-/// What memory of the heap holds: fresh, and freed.
+/// Fill bytes of heap memory: fresh, and freed.
 type Fill = (Option<u8>, Option<u8>);
 
 fn fill(text: &str) -> Result<Fill, String> {
@@ -319,7 +323,7 @@ enum PersistencyModel {
 }
 
 impl Arguments {
-    /// Does the command line say how to recover?
+    /// Does the command line specify a recovery command?
     pub(crate) fn recovers(&self) -> bool {
         self.recover.is_some()
     }
@@ -350,13 +354,13 @@ impl Arguments {
         std::iter::once(&self.program).chain(&self.more_sources).cloned().collect()
     }
 
-    /// What the user adds to the compiler's arguments.
+    /// Compiler arguments added by the user.
     pub(crate) fn cflags(&self) -> Vec<OsString> {
         self.compiler.arguments()
     }
 }
 
-/// Hands over what is a setting.
+/// Transfers settings to the options.
 fn settings(options: &mut Options, config: &Config) -> Result<(), String> {
     let set = &config.check;
     let crashes = set.crashes.unwrap_or(1);
@@ -372,7 +376,9 @@ fn settings(options: &mut Options, config: &Config) -> Result<(), String> {
     options.max_recoveries = set.max_recoveries;
     options.max_time = set.time.map(Duration::from_secs);
     for path in &config.pm.paths {
-        if !path.to_string_lossy().ends_with('*') && !path.exists() {
+        // The program may create it.
+        let directory = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !path.to_string_lossy().ends_with('*') && !path.exists() && !directory.is_dir() {
             return Err(format!(
                 "--pm-path {}: there is no such file or directory; create it, or end the path in * to mean all that \
                  begin so",
@@ -386,10 +392,10 @@ fn settings(options: &mut Options, config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// The command that recovers; empty if it is the same one.
+/// The recovery command; empty if it is the same command.
 pub(crate) fn recovery(config: &Config) -> Result<Vec<String>, String> {
     let Some(text) = &config.check.recover else { return Ok(Vec::new()) };
-    // What the command line says was looked at when it was read.
+    // The command line's value was validated when it was parsed.
     command(text).map_err(|message| format!("check.recover in crashproof.toml: {message}"))
 }
 
@@ -420,7 +426,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     number.checked_shl(unit.map_or(0, |(_, bits)| *bits)).filter(|bytes| *bytes > 0).ok_or("no memory".into())
 }
 
-/// `check` as it would read these words, and the settings of the project.
+/// `check` with these words as arguments, and the project's settings.
 pub(crate) fn parsed(words: impl Iterator<Item = OsString>) -> Result<(Arguments, Config), String> {
     #[derive(clap::Parser)]
     struct Line {
@@ -430,13 +436,13 @@ pub(crate) fn parsed(words: impl Iterator<Item = OsString>) -> Result<(Arguments
     let line = <Line as clap::Parser>::try_parse_from(words).map_err(|error| error.to_string())?;
     let here = std::env::current_dir().unwrap_or_default();
     let mut config = Config::find(&here).map_err(|error| error.to_string())?;
-    // Each test says itself how it recovers.
+    // Each test specifies its own recovery.
     config.check.recover = None;
     line.arguments.write_over(&mut config);
     Ok((line.arguments, config))
 }
 
-/// What to check, and how far to go.
+/// What to check, and the limits.
 pub(crate) fn options(
     arguments: &Arguments,
     config: &Config,
@@ -445,6 +451,10 @@ pub(crate) fn options(
 ) -> Result<Options, String> {
     let program = &programs.program;
     let mut options = Options::new(program.path.clone(), arguments.arguments.clone());
+    if let Some(directory) = &arguments.directory {
+        options.directory = Some(absolute(directory));
+        options.program = std::path::absolute(&program.path).map_err(|error| error.to_string())?;
+    }
     options.built_from.clone_from(&program.source);
     options.more_sources.clone_from(&arguments.more_sources);
     options.cflags = arguments.cflags();
@@ -460,7 +470,7 @@ pub(crate) fn options(
     });
     options.robust = !arguments.no_robust;
     options.persistency_races = arguments.persistency_races;
-    // A client or a question must reach the server, which in a sandbox has a network of its own.
+    // A client must be able to reach the server, which would have its own network in a sandbox.
     let asked = arguments.client.is_some() || arguments.recovered.is_some();
     if arguments.no_sandbox || asked {
         options.sandbox = Sandbox::off();
@@ -485,7 +495,7 @@ pub(crate) fn options(
     options.all_schedules = budget(arguments, config);
     let words = |text: &Option<String>| text.as_deref().map_or(Ok(Vec::new()), command);
     options.setup = words(&arguments.setup)?;
-    // The program by the name that the user gave it.
+    // The program, under the name the user gave it.
     if options.setup.first().is_some_and(|program| Path::new(program) == arguments.program) {
         options.setup[0] = program.path.to_string_lossy().into_owned();
     }
@@ -499,7 +509,7 @@ pub(crate) fn options(
         Some(MediumName::Disk) => {
             options.set_medium(Medium::Disk(arguments.sector));
             options.all_files = options.pm_path.is_empty();
-            // Where a missing flush would go is not where an fsync does.
+            // The place for a missing flush is not the place for an fsync.
             options.robust = false;
         }
         Some(MediumName::Dax) => options.set_medium(Medium::Dax),
@@ -511,7 +521,7 @@ pub(crate) fn options(
     Ok(options)
 }
 
-/// How many schedules are explored systematically; none if they are made from seeds.
+/// The limits of systematic schedule exploration; `None` if schedules are made from seeds.
 fn budget(arguments: &Arguments, config: &Config) -> Option<Budget> {
     let all = arguments.schedules == Some(Schedules::All);
     let bounded = arguments.max_schedules.is_some() || arguments.preemptions.is_some();
@@ -519,15 +529,15 @@ fn budget(arguments: &Arguments, config: &Config) -> Option<Budget> {
         let max_schedules = arguments.max_schedules.or(Budget::all().max_schedules);
         return Some(Budget { max_schedules, max_preemptions: arguments.preemptions, ..Budget::all() });
     }
-    // Crashes at random are for programs that are too large to explore; a server's client has a schedule of its own.
+    // Random crashes are for programs too large to explore; a server's client has its own schedule.
     let serves = arguments.client.is_some() || arguments.until_idle || arguments.recovered.is_some();
     (config.check.schedules.is_none() && arguments.random.is_none() && !serves).then(Budget::usual)
 }
 
-/// Checks the program under each layout of the heap; what only a later one shows says so.
+/// Checks the program under each heap layout; findings that only a later one reveals say so.
 fn check_layouts(options: &Options, layouts: u32, subject: &str) -> Result<Report, Error> {
     let mut report = crashproof_check::check(options)?.in_common_form(subject);
-    // Only a heap has another layout.
+    // Only a heap has several layouts.
     for layout in 1..if options.pm_heap { layouts } else { 1 } {
         let heap = Heap { layout, ..options.heap };
         let other = crashproof_check::check(&Options { heap, ..options.clone() })?.in_common_form(subject);
@@ -604,11 +614,12 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     if let Some(note) = programs.warn_about_ndebug(&arguments.cflags()) {
         report.notes.push(note);
     }
+    report.relative_paths(&std::env::current_dir().unwrap_or_default());
     saved::keep(&mut report);
     output.finish(report, &Sources::built_at(built))
 }
 
-/// A path as the program's files have it, from the root and without links, even if nothing is there yet.
+/// An absolute path without links, as the program's files have it, even if nothing exists there yet.
 fn absolute(path: &Path) -> PathBuf {
     if let Ok(real) = path.canonicalize() {
         return real;

@@ -1,7 +1,7 @@
 //! `crashproof check --on slurm`: the check submits itself as an array of shards, waits for them, and merges them.
 //!
-//! A shard that was lost, or did not come to its end, is submitted once more and goes on where it was; what is still
-//! missing then is named by the merge, and the verdict is UNKNOWN.
+//! A shard that was lost or did not complete is submitted once more and resumes; the merge names what is still missing
+//! then, and the verdict is UNKNOWN.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ pub(crate) enum Cluster {
     Slurm,
 }
 
-/// How often a shard is submitted.
+/// How often a shard is submitted at most.
 const ATTEMPTS: u32 = 2;
 
-/// Options of the command that are not for its shards; each has a value.
+/// Options of the command that do not apply to its shards; each has a value.
 const OWN: [&str; 4] = ["--on", "--shards", "--checkpoint", "--shard"];
 
 /// The directory of a shard.
@@ -31,7 +31,7 @@ fn shard_directory(directory: &Path, shard: u32) -> PathBuf {
     directory.join(format!("shard-{shard}"))
 }
 
-/// The script of an array of shards: which of them it is, the system says.
+/// The script for an array of shards; the system provides the shard number.
 fn script(program: &Path, command: &[String], directory: &Path, shards: u32) -> String {
     let (options, arguments) = merge::without(command, &OWN);
     let words = std::iter::once(program.to_string_lossy().into_owned()).chain(options);
@@ -44,7 +44,7 @@ fn script(program: &Path, command: &[String], directory: &Path, shards: u32) -> 
     )
 }
 
-/// The shards that have not come to their end.
+/// The shards that have not completed.
 fn missing(directory: &Path, shards: u32) -> Vec<u32> {
     let ended = |shard: &u32| {
         let manifest = Manifest::read(&shard_directory(directory, *shard));
@@ -53,7 +53,7 @@ fn missing(directory: &Path, shards: u32) -> Vec<u32> {
     (1..=shards).filter(|shard| !ended(shard)).collect()
 }
 
-/// Submits shards and waits until all have ended, in whichever way. False if that cannot be done.
+/// Submits shards and waits until all have ended, successfully or not. `false` if that is impossible.
 fn submit(script: &Path, directory: &Path, shards: &[u32]) -> io::Result<bool> {
     let list: Vec<String> = shards.iter().map(u32::to_string).collect();
     let status = Command::new("sbatch")
@@ -64,7 +64,7 @@ fn submit(script: &Path, directory: &Path, shards: &[u32]) -> io::Result<bool> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .status()?;
-    // It ends as the worst of its shards did, and findings are no failure; a signal or 255 is.
+    // The exit code is that of the worst shard, and findings are not a failure; a signal or 255 is.
     Ok(status.code().is_some_and(|code| code < 128))
 }
 

@@ -1,4 +1,4 @@
-//! `crashproof doctor`: which parts of the toolchain are there, and what to do about those that are not.
+//! `crashproof doctor`: which parts of the toolchain are present, and how to install the missing ones.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -15,11 +15,11 @@ use crate::exit::Exit;
 
 /// The result of looking for one part.
 enum Found {
-    /// It is there: where, or which version.
+    /// Present: its location or version.
     Well(String),
-    /// It is not there, and crashproof can do without: what cannot be done, and what to do.
+    /// Missing but optional: what is impossible without it, and what to do.
     Without(String),
-    /// It is not there, and must be: what to do.
+    /// Missing but required: what to do.
     Missing(String),
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn run(config: Result<&Config, String>) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// What keeps programs under test from the rest of the machine.
+/// The isolation of programs under test from the rest of the machine.
 fn sandbox() -> Found {
     let limits = "memory and processor time of each run are limited";
     match permitted_level() {
@@ -109,7 +109,7 @@ fn sandbox() -> Found {
     }
 }
 
-/// The first line of what a program says about its version.
+/// The first line of a program's version output.
 fn first_line(program: &Path) -> Option<String> {
     let output = output(Command::new(program).arg("--version")).ok().filter(|it| it.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).lines().next()?.to_owned())
@@ -139,7 +139,7 @@ fn rustc() -> Found {
     }
 }
 
-/// Builds a small program with a bug and finds it: the proof that everything works together.
+/// Builds a small buggy program and finds the bug: proof that everything works together.
 fn trial() -> Found {
     let found = || -> Result<usize, String> {
         let directory = std::env::temp_dir().join(format!("crashproof-doctor-{}", std::process::id()));

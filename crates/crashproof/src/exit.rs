@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-/// How a command ended; of several, the worst counts.
+/// The result of a command; for several, the worst counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
-    /// Nothing found at level error.
+    /// No finding of level error.
     Clean,
     /// No error was found, but a limit was hit, something was not understood, or there was nothing to judge.
     Incomplete,
@@ -13,7 +13,7 @@ pub(crate) enum Exit {
     Findings,
     /// The command line or its input is wrong.
     Usage,
-    /// crashproof itself is wrong.
+    /// An internal error of crashproof.
     Internal,
 }
 
@@ -22,7 +22,7 @@ pub(crate) const HELP: &str = "Exit codes: 0 nothing wrong, 1 an error was found
 (no error found, but a limit was hit or something is not covered), 4 internal error.";
 
 impl Exit {
-    /// The number that the process ends with.
+    /// The exit code of the process.
     pub(crate) fn code(self) -> u8 {
         match self {
             Exit::Clean => 0,
@@ -34,7 +34,7 @@ impl Exit {
     }
 }
 
-/// Is this error the machine's limit (processes, threads, descriptors, memory), rather than a wrong input?
+/// Is this error a limit of the machine (processes, threads, descriptors, memory), rather than invalid input?
 pub(crate) fn machine_limit(error: &std::io::Error) -> bool {
     let limits = [libc::EAGAIN, libc::EMFILE, libc::ENFILE, libc::ENOMEM];
     error.raw_os_error().is_some_and(|code| limits.contains(&code))

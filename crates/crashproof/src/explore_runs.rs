@@ -1,12 +1,12 @@
-//! Answers by runs what the prover leaves open.
+//! Uses runs of the program to answer what the prover leaves open.
 //!
-//! The prover follows all executions at once, which is more than some programs need: one thread with one input has one run,
-//! and recovery can tell only a few of its crash states apart. `check` explores those to the end, often in a second, where the
-//! formula is too large, or holds something that is not modeled. So where the prover does not know, or takes long, the
-//! program is explored as `check` does it, over the same executions: same arguments, same claims, all schedules.
+//! The prover follows all executions at once, which is more than some programs need: one thread with one input has one
+//! run, and recovery can distinguish only a few of its crash states. `check` explores those exhaustively, often in a
+//! second, even if the formula is too large or contains something not modeled. So if the prover has no answer, or takes
+//! long, the program is explored as by `check`, over the same executions: same arguments, same claims, all schedules.
 //!
-//! A claim that fails in a run fails. That no run fails is a proof only if all were explored; the report says that it is one
-//! of this kind, and what `check` takes for granted beyond the prover.
+//! A claim that fails in a run is refuted. The absence of failing runs is a proof only if all were explored; the report
+//! marks proofs of this kind, and lists what `check` assumes beyond the prover.
 
 use std::sync::Arc;
 
@@ -16,28 +16,28 @@ use crashproof_findings::rules::prove::{ACCESS_OUTSIDE, CLAIM_VIOLATED};
 
 use crate::replay_counterexample::Replay;
 
-/// What runs with threads take for granted.
+/// The assumption about runs with threads.
 const PLAIN: &str = "that threads do not race on plain variables in volatile memory";
 
-/// What runs say.
+/// The answer given by runs.
 pub(crate) enum Explored {
-    /// A claim is false in one.
+    /// A claim fails in one of them.
     Fails(Box<Finding>),
-    /// All were explored, and none fails: how many, and what was taken for granted.
+    /// All were explored, and none fails: how many, and the assumptions.
     Holds(Holds),
-    /// Nothing that holds for all: why, if they were explored.
+    /// No general answer; if they were explored, the reason.
     Open(Option<String>),
 }
 
-/// That no run fails.
+/// No run fails.
 pub(crate) struct Holds {
-    /// How much was explored, in words.
+    /// How much was explored, as text.
     pub(crate) explored: String,
     pub(crate) assumptions: Vec<String>,
 }
 
 impl Replay<'_> {
-    /// Explores all runs of the program, all crash points, and all that recovery can tell apart.
+    /// Explores all runs of the program, all crash points, and everything recovery can distinguish.
     pub(crate) fn explore(&self, monitor: &Arc<Monitor>) -> Explored {
         let built = match self.build(&[]) {
             Ok(built) => built,
@@ -47,10 +47,10 @@ impl Replay<'_> {
         options.all_schedules = Some(Budget { max_events: None, samples: 0, ..Budget::all() });
         options.monitor = Arc::clone(monitor);
         let mut explored = crashproof_check::check(&options);
-        // Its files may be elsewhere than the ones that it was given: whatever it maps shared counts, as for `check`.
+        // Its files may not be the given ones: whatever it maps shared counts, as for `check`.
         if explored.as_ref().is_ok_and(|report| report.statistics.events == 0) && !monitor.cancelled() {
             options.pm_path.clear();
-            // On a disk other things survive than the prover thinks of.
+            // On a disk, different states survive than the prover assumes.
             options.set_medium(Medium::Dax);
             explored = crashproof_check::check(&options);
         }
@@ -91,7 +91,7 @@ impl Replay<'_> {
     }
 }
 
-/// Is it a claim that fails? That the program ends, and with exit code 0, is claimed of recovery alone.
+/// Is it a failed claim? Termination with exit code 0 is claimed only of recovery.
 fn is_claim(found: &FailedRecovery) -> bool {
     match found.failure {
         Failure::Exit(_) | Failure::Endless | Failure::Deadlock => found.crashes > 0,
@@ -99,7 +99,7 @@ fn is_claim(found: &FailedRecovery) -> bool {
     }
 }
 
-/// The failure as the prover reports one, in `check`'s words.
+/// The failure as a prover finding, in `check`'s words.
 fn finding(failed: &FailedRecovery) -> Finding {
     let told = failed.in_common_form();
     let outside = matches!(failed.failure, Failure::Signal(libc::SIGSEGV | libc::SIGBUS));
@@ -110,7 +110,6 @@ fn finding(failed: &FailedRecovery) -> Finding {
         None => (told.place.clone(), told.label.clone()),
     };
     let mut finding = Finding { rule, level: rule.level, place, label, replay: String::new(), ..told };
-    finding.message = format!("not always true: {}", finding.message);
     finding.evidence.push("reproduced by a run of the program".to_owned());
     finding
 }

@@ -22,7 +22,7 @@ use crate::suite::options::Checking;
 mod text;
 
 #[derive(Args)]
-// `check` has a group of this name.
+// `check` has an argument group of this name.
 #[group(skip)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         macros: macros(arguments, config),
         remove_redundant: arguments.remove_redundant,
     };
-    // What was changed in sources is changed back before anything ends.
+    // Changes to sources are reverted before the process ends.
     let _orderly = Orderly::new()?;
     let project = Project {
         program: arguments.check.program.clone(),
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     fixed(project, &options, |root, extra| checked(&arguments.check, config, root, extra))
 }
 
-/// Fixes a project and says what came of it.
+/// Fixes a project and reports the result.
 fn fixed(
     project: Project,
     options: &crashproof_fix::Options,
@@ -128,7 +128,7 @@ fn fixed(
     }
 }
 
-/// What is wanted of the fix of a whole suite.
+/// Options for fixing a whole suite.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Fixing")]
 pub(crate) struct Fixing {
@@ -143,13 +143,13 @@ pub(crate) struct Fixing {
     keep_partial: bool,
 }
 
-/// Fixes what a suite of the project in the current directory shows. `cases` builds it below a directory.
+/// Fixes what a suite of the project in the current directory reveals. `cases` builds it below a directory.
 pub(crate) fn suite(
     fixing: &Fixing,
     checking: &Checking,
     mut cases: impl FnMut(&Path) -> Result<Vec<Case>, Failed>,
 ) -> io::Result<Exit> {
-    // What was changed in sources is changed back before anything ends.
+    // Changes to sources are reverted before the process ends.
     let _orderly = Orderly::new()?;
     let project = Project {
         program: PathBuf::new(),
@@ -161,7 +161,7 @@ pub(crate) fn suite(
     let words = checking.words();
     fixed(project, &crashproof_fix::Options::default(), |root, _| {
         let mut whole: Option<Report> = None;
-        for case in cases(root)?.iter().filter(|case| case.skipped.is_none()) {
+        for case in cases(root)?.iter().filter(|case| case.unchecked.is_none()) {
             let Some(report) = check_case(case, &words)? else { continue };
             match &mut whole {
                 None => whole = Some(report),
@@ -172,7 +172,7 @@ pub(crate) fn suite(
     })
 }
 
-/// Checks one test; none if it touches no persistent memory.
+/// Checks one test; `None` if it touches no persistent memory.
 fn check_case(case: &Case, words: &[OsString]) -> Result<Option<Report>, Failed> {
     let failed = |message: String| Failed::Check(format!("{}: {message}", case.name));
     let program: Vec<OsString> = vec!["check".into(), case.program.clone().into()];
@@ -196,7 +196,7 @@ fn check_case(case: &Case, words: &[OsString]) -> Result<Option<Report>, Failed>
     }
 }
 
-/// The project's own way to flush, from the command line or the settings.
+/// The project's own flush macros, from the command line or the settings.
 fn macros(arguments: &Arguments, config: &Config) -> Option<Macros> {
     match &arguments.flush_macro {
         Some(flush) => Some(Macros { flush: flush.clone(), fence: arguments.fence_macro.clone() }),
@@ -204,7 +204,7 @@ fn macros(arguments: &Arguments, config: &Config) -> Option<Macros> {
     }
 }
 
-/// Checks the program as `crashproof check` would, found or built below a directory.
+/// Checks the program as `crashproof check` would, located or built below a directory.
 fn checked(
     arguments: &check::Arguments,
     config: &Config,

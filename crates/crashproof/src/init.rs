@@ -8,7 +8,7 @@ use crashproof_findings::config;
 
 use crate::exit::Exit;
 
-/// Writes a commented configuration into the working directory, and never over one that is there.
+/// Writes a commented configuration to the working directory, without ever overwriting one.
 pub(crate) fn run() -> io::Result<Exit> {
     let file = Path::new(config::NAME);
     let written = OpenOptions::new()

@@ -1,4 +1,4 @@
-//! `--format jsonl`: writes findings while the check is still running, one JSON object per line.
+//! `--format jsonl`: writes findings during the check, one JSON object per line.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crashproof_check::Monitor;
 use crashproof_findings::{Finding, Report, Sources};
 use crashproof_report::json;
 
-/// Writes the findings of a running check, in a thread of its own.
+/// Writes the findings of a running check in a separate thread.
 pub(crate) struct JsonLines(Option<JoinHandle<()>>);
 
 impl JsonLines {

@@ -122,19 +122,19 @@ enum Command {
     },
 }
 
-/// Runs a command in a program that is linked with LLVM.
+/// Runs a command in a program linked with LLVM.
 #[must_use]
 pub fn with_llvm() -> ExitCode {
     run_or_apologize(&Engines::HERE)
 }
 
-/// Runs a command; what needs LLVM runs in the other program.
+/// Runs a command; commands that need LLVM run in the other program.
 #[must_use]
 pub fn without_llvm() -> ExitCode {
     run_or_apologize(&Engines::ELSEWHERE)
 }
 
-/// A panic is our own mistake, and has the exit code of one: scripts must not take it for a verdict.
+/// A panic is a bug of crashproof and has the corresponding exit code: scripts must not mistake it for a verdict.
 fn run_or_apologize(engines: &Engines) -> ExitCode {
     std::panic::catch_unwind(AssertUnwindSafe(|| run(engines))).unwrap_or_else(|_| {
         anstream::eprintln!(
@@ -144,17 +144,17 @@ fn run_or_apologize(engines: &Engines) -> ExitCode {
     })
 }
 
-/// Does valgrind run this? It has no room for the memory that is shared with the program.
+/// Is this running under valgrind? It lacks address space for the memory shared with the program.
 fn under_valgrind() -> bool {
     std::env::var_os("LD_PRELOAD").is_some_and(|all| all.to_string_lossy().contains("vgpreload"))
 }
 
-/// What to do with an argument that is the compiler's.
+/// Advice for an argument meant for the compiler.
 fn compiler_argument(error: &clap::Error) -> Option<String> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
     let is_compilers = |start: &str| argument.starts_with(start) && !argument.starts_with("--");
-    // clap names no more than the letter of a short option.
+    // clap reports only the letter of a short option.
     let compilers = ["-I", "-D", "-U", "-L", "-l", "-m", "-O", "-W", "-f", "-g", "-s"];
     (error.kind() == ErrorKind::UnknownArgument && compilers.iter().any(|start| is_compilers(start))).then(|| {
         format!("{argument} is the compiler's: give it such arguments with --cflags, as in --cflags \"-Iinclude -O2\"")
@@ -186,7 +186,7 @@ fn run(engines: &Engines) -> ExitCode {
                 anstream::eprintln!("crashproof: {hint}");
                 return Exit::Usage.into();
             }
-            // Help and version go to standard output and are no error.
+            // Help and version go to standard output and are not errors.
             let _ = error.print();
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Clean };
             return exit.into();
@@ -222,7 +222,7 @@ fn run(engines: &Engines) -> ExitCode {
     };
     match result {
         Ok(exit) => exit.into(),
-        // Whoever reads our output has seen enough; that is no error.
+        // The reader of our output has seen enough; that is not an error.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Clean.into(),
         Err(error) if exit::machine_limit(&error) => {
             anstream::eprintln!("crashproof: the machine is at a limit: {error}");
@@ -235,7 +235,7 @@ fn run(engines: &Engines) -> ExitCode {
     }
 }
 
-/// The settings for a command: the command line over the environment over the project's file.
+/// The settings for a command: the command line overrides the environment, which overrides the project's file.
 fn merged(command_line: &CommandLine) -> Result<Config, String> {
     let file = match &command_line.config {
         Some(file) => Config::read(file),

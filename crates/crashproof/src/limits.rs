@@ -1,8 +1,8 @@
-//! Limits of time and memory that hold whatever a command is doing: unrolling, solving, compiling, reading bitcode, telling a
-//! counterexample.
+//! Limits of time and memory that apply to everything a command does: unrolling, solving, compiling, reading bitcode,
+//! narrating a counterexample.
 //!
-//! Engines look at their limits themselves and stop in good order. Where they do not in time, because what they do cannot be
-//! interrupted, this says so for them and ends the process.
+//! Engines check their limits themselves and stop in an orderly way. If they do not in time, because their work cannot
+//! be interrupted, this module reports that and ends the process.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -14,19 +14,19 @@ use crashproof_ordersat::solver::Stop;
 use crate::exit::Exit;
 use crate::signals;
 
-/// Between looks at the limits.
+/// The interval between checks of the limits.
 const TICK: Duration = Duration::from_millis(10);
-/// Paths are followed by recursion; what is not used costs nothing.
+/// Paths are followed recursively; unused stack costs nothing.
 pub(crate) const STACK: usize = 1 << 30;
 
-/// Does some work within limits. If it does not end in time, `last_word` is said and the process ends.
+/// Performs work within limits. If it does not end in time, calls `last_word` and ends the process.
 pub(crate) fn within<T: Send>(
     limits: &Limits,
     last_word: impl FnOnce(Stop) -> std::io::Result<Exit>,
     work: impl FnOnce() -> T + Send,
 ) -> std::io::Result<T> {
     let start = Instant::now();
-    // An engine that stops by itself may take a moment.
+    // An engine needs a moment to stop by itself.
     let grace = limits.deadline.map_or(Duration::ZERO, |deadline| deadline.duration_since(start) / 25);
     let last = Limits {
         deadline: limits.deadline.and_then(|deadline| deadline.checked_add(grace)),
@@ -37,7 +37,7 @@ pub(crate) fn within<T: Send>(
         let (done, ended) = channel();
         let worker = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, move || {
             let result = work();
-            // Nobody waits any more only if the process is about to end.
+            // The receiver is gone only if the process is about to end.
             let _ = done.send(result);
         })?;
         loop {

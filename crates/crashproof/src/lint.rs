@@ -86,7 +86,7 @@ enum PersistencyModel {
     Strand,
 }
 
-/// Its models are of machines without eADR. What is clean there is clean with eADR, too; what is not may be.
+/// Its models describe machines without eADR. What is clean there is also clean with eADR; the rest may be.
 const EADR: &str = "lint assumes that caches are lost in a crash, although model.eadr is set: flushes that it misses may \
                     not be needed";
 
@@ -136,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, trust: bool) -> io::Re
     let report = crashproof_lint::lint(&options);
     drop(doing);
     match report {
-        // Sources are read now, as they are.
+        // Sources are read now, in their current state.
         Ok(mut report) => {
             if config.model.eadr.unwrap_or(false) {
                 report.notes.push(EADR.into());

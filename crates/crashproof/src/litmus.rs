@@ -45,15 +45,15 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) machine: Machine,
 
-    /// Give up a search after so many machine states; an engine makes several.
+    /// Give up a search after this many machine states; an engine makes several.
     #[arg(long, value_name = "N", default_value_t = Limits::default().states)]
     max_states: usize,
 
-    /// Give up after so many different outcomes.
+    /// Give up after this many different outcomes.
     #[arg(long, value_name = "N", default_value_t = Limits::default().outcomes)]
     max_outcomes: usize,
 
-    /// Stop after so many seconds, and show what is known by then.
+    /// Stop after this many seconds, and show what is known by then.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
 
@@ -97,7 +97,7 @@ enum Format {
 type Run = fn(&Test, &Options) -> Answer;
 
 impl Engine {
-    /// The engines to ask; the first gives the answer that is shown.
+    /// The engines to ask; the first one's answer is shown.
     fn runs(self) -> &'static [Run] {
         match self {
             Engine::Exhaustive => &[crashproof_litmus::exhaustive::run],
@@ -120,10 +120,10 @@ struct Counts {
     invalid: usize,
 }
 
-/// Asked by a person, or by who watches time and memory.
+/// Set by the user, or by the watcher of time and memory.
 static INTERRUPT: Interrupt = Interrupt::new();
 
-/// Watches for a reason to stop.
+/// Watches for reasons to stop.
 fn watch(arguments: &Arguments) -> io::Result<()> {
     const TICK: Duration = Duration::from_millis(20);
     let mut limits = crashproof_ordersat::Limits {
@@ -174,7 +174,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// Adds the files that a path names: itself, or the litmus files below it in order.
+/// Adds the files that a path denotes: itself, or the litmus files below it in order.
 fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     let cannot = |error: io::Error| format!("cannot read {}: {error}", path.display());
     if path == Path::new("-") || !path.is_dir() {
@@ -290,7 +290,7 @@ fn one(
     Ok(exit)
 }
 
-/// One answer from several that do not disagree: of everything what some engine knows.
+/// Combines several consistent answers: for each question, what some engine knows.
 fn merge(answers: Vec<Answer>) -> Answer {
     let mut answers = answers.into_iter();
     let mut all = answers.next().expect("at least one engine");
@@ -325,8 +325,7 @@ fn merge(answers: Vec<Answer>) -> Answer {
     all
 }
 
-/// The first thing on which complete answers differ, as a sentence. What an engine does not know, it cannot
-/// disagree on.
+/// The first difference between complete answers, as a sentence. An engine cannot disagree on what it does not know.
 fn disagreement(answers: &[Answer]) -> Option<String> {
     let first = &answers[0];
     answers[1..].iter().find_map(|other| {

@@ -1,8 +1,8 @@
-//! The commands that read LLVM's bitcode, and where they are.
+//! The commands that read LLVM bitcode, and the program that contains them.
 //!
-//! libLLVM is a hundred megabytes, and a machine that only replays or explains need not have it. So `crashproof` is linked
-//! without it and runs `crashproof-llvm`, the same program linked with it, for `lint`, `prove` and `cc --lint`. A
-//! function that is never called here is dropped by the linker, and libLLVM with the last of them.
+//! libLLVM takes a hundred megabytes, and machines that only replay or explain do not need it. So `crashproof` is
+//! linked without it and runs `crashproof-llvm`, the same program linked with it, for `lint`, `prove` and `cc --lint`.
+//! The linker drops functions that are never called here, and with the last of them libLLVM.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -15,7 +15,7 @@ use crate::cc_lint::CompileAndLint;
 use crate::exit::Exit;
 use crate::{lint, prove};
 
-/// The commands, here or in the other program.
+/// The commands, in this program or the other one.
 pub(crate) struct Engines {
     pub(crate) lint: fn(&lint::Arguments, &Config, bool) -> io::Result<Exit>,
     pub(crate) prove: fn(&prove::Arguments, &Config) -> io::Result<Exit>,
@@ -33,7 +33,7 @@ impl Engines {
     };
 }
 
-/// Becomes the other program, with the same arguments; returns only if that fails.
+/// Executes the other program with the same arguments; returns only on failure.
 fn run_other() -> Exit {
     let program = match toolchain::find_llvm_program() {
         Some(program) => program,

@@ -1,7 +1,7 @@
-//! `crashproof merge`: one report from the shards of a check.
+//! `crashproof merge`: joins the shards of a check into one report.
 //!
-//! A shard keeps the recoveries that it ran. Merging runs the check that the shards were parts of once more, with all of
-//! them known: nothing is left to run, and what comes out is the report of a check that was never shared.
+//! A shard saves the recoveries that it ran. Merging runs the complete check once more with all of them known: no
+//! recovery is left to run, and the result is the report of a check that was never divided.
 
 use std::ffi::OsString;
 use std::io;
@@ -25,23 +25,24 @@ pub(crate) struct Arguments {
     options: Vec<OsString>,
 }
 
-/// The options that make a check a shard.
+/// The options that turn a check into a shard.
 const OF_SHARDS: [&str; 2] = ["--shard", "--checkpoint"];
 
-/// What stands for the command of a checkpoint among those that this user's own checks wrote.
+/// The entry for a checkpoint's command in the list of checkpoints that this user's own checks wrote.
 fn mark(manifest: &Manifest) -> String {
     format!("checkpoint {} {}", manifest.directory.display(), shell_words::join(&manifest.command))
         .replace('\n', " ")
 }
 
-/// This user's own check wrote a checkpoint.
+/// Records that this user's own check wrote a checkpoint.
 pub(crate) fn remember(directory: &Path) {
     if let Ok(Some(manifest)) = Manifest::read(directory) {
         trust::remember(std::iter::once(mark(&manifest).as_str()));
     }
 }
 
-/// A command without some options, each of which has a value: what comes before the program's arguments, and those.
+/// A command without some options, each of which has a value: the words before the program's arguments, and those
+/// arguments.
 pub(crate) fn without(command: &[String], left_out: &[&str]) -> (Vec<String>, Vec<String>) {
     let (options, arguments) = match command.iter().position(|word| word == "--") {
         Some(at) => command.split_at(at),
@@ -82,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments, trusted: bool) -> io::Result<Exit> {
     check_with(&command, &manifest.directory, &arguments.directories, &arguments.options)
 }
 
-/// Runs a check, with the recoveries of its shards known.
+/// Runs a check with the recoveries of its shards known.
 pub(crate) fn check_with(
     (options, arguments): &(Vec<String>, Vec<String>),
     directory: &Path,

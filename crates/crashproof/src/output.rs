@@ -1,4 +1,4 @@
-//! What every command that judges programs does with its report: sets aside suppressed and known findings, writes every
+//! Report handling shared by all commands that judge programs: sets aside suppressed and known findings, writes every
 //! requested format, and chooses the exit code.
 
 use std::cell::Cell;
@@ -58,11 +58,11 @@ pub(crate) struct Output {
     suppressions: Vec<PathBuf>,
 }
 
-/// A format and where it goes.
+/// A format and its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sink {
     format: Format,
-    /// Standard output if none.
+    /// Standard output if not given.
     file: Option<PathBuf>,
 }
 
@@ -101,19 +101,19 @@ impl FromStr for Sink {
     }
 }
 
-/// An output that was validated before the work began, so that a mistake costs no work.
+/// Outputs validated before the work begins, so that mistakes are reported immediately.
 pub(crate) struct Prepared<'a> {
     output: &'a Output,
     sinks: Vec<Sink>,
     suppressions: Suppressions,
     baseline: Option<Baseline>,
     deny_warnings: bool,
-    /// Lines were written to the files of this format before the work ended; the rest follows them.
+    /// Lines were written in this format during the work; the rest follows them.
     streamed: Cell<bool>,
 }
 
 impl Output {
-    /// Is nothing wanted but findings?
+    /// Should only findings be printed?
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet
     }
@@ -140,7 +140,7 @@ impl Output {
         for file in &self.suppressions {
             suppressions.read(file).map_err(|error| error.to_string())?;
         }
-        // A baseline that is about to be written need not be there yet.
+        // A baseline that is about to be written need not exist yet.
         let reads = self.baseline.as_ref().filter(|file| Some(*file) != self.write_baseline.as_ref());
         let baseline =
             reads.map(|file| Baseline::read(file)).transpose().map_err(|error| error.to_string())?;
@@ -207,7 +207,7 @@ impl Prepared<'_> {
         for sink in &self.sinks {
             match self.write(sink, &report, sources) {
                 Ok(()) => {}
-                // A reader that stops reading is no error.
+                // A reader that stops reading is not an error.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
                 Err(error) => {
                     let file = sink.file.as_deref().unwrap_or(Path::new("to standard output"));

@@ -1,4 +1,4 @@
-//! Progress on standard error once a command runs longer than a second, and Ctrl-C for checks.
+//! Shows progress on standard error once a command runs longer than a second, and handles Ctrl-C for checks.
 
 use std::collections::VecDeque;
 use std::io::IsTerminal;
@@ -12,17 +12,17 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::signals::Orderly;
 
-/// Commands that end sooner show no progress.
+/// Shorter commands show no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Between polls of the check and of signals.
+/// Interval between polls of the check and of signals.
 const TICK: Duration = Duration::from_millis(100);
-/// Between lines if standard error is not a terminal.
+/// Interval between lines if standard error is not a terminal.
 const LINES: Duration = Duration::from_secs(10);
 
 const BAR: &str = "{spinner} {bar:20} {wide_msg}";
 const SPINNER: &str = "{spinner} {wide_msg}";
 
-/// Calls a function periodically, in a thread of its own, until it is dropped.
+/// Calls a function periodically in a separate thread, until dropped.
 struct Ticker {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -57,15 +57,15 @@ impl Drop for Ticker {
     }
 }
 
-/// Watches a check until it is dropped.
+/// Watches a check until dropped.
 pub(crate) struct Watch {
     _ticker: Ticker,
 }
 
 impl Watch {
-    /// `quiet` shows nothing; signals end the check all the same.
+    /// `quiet` shows nothing; signals still end the check.
     pub(crate) fn start(monitor: Arc<Monitor>, quiet: bool) -> std::io::Result<Watch> {
-        // The first signal ends the check, with what it has found.
+        // The first signal ends the check, which reports its findings.
         let orderly = Orderly::new()?;
         let mut pace = Pace::default();
         let ticker = Ticker::start(BAR, move |elapsed, display| {
@@ -82,10 +82,10 @@ impl Watch {
     }
 }
 
-/// Shows what is being done, for commands that cannot say how far they are, until it is dropped.
+/// Shows the current activity until dropped, for commands that cannot measure their progress.
 pub(crate) struct Doing {
     what: Arc<Mutex<String>>,
-    /// None if the machine has no room for another thread: then no progress is shown.
+    /// `None` if the machine cannot create another thread: then no progress is shown.
     _ticker: Option<Ticker>,
 }
 
@@ -102,12 +102,12 @@ impl Doing {
         Doing { what, _ticker: ticker.ok() }
     }
 
-    /// Replaces what is shown.
+    /// Replaces the activity shown.
     pub(crate) fn now(&self, what: impl Into<String>) {
         *self.what.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
     }
 
-    /// Replaces what is shown, for threads that nobody waits for.
+    /// Replaces the activity shown, for detached threads.
     pub(crate) fn teller(&self) -> impl Fn(String) + Send + 'static {
         let shown = Arc::clone(&self.what);
         move |what| *shown.lock().unwrap_or_else(PoisonError::into_inner) = what
@@ -169,11 +169,11 @@ impl Display {
     }
 }
 
-/// How fast a check has been of late: its beginning says little about the rest.
+/// The recent speed of a check: its beginning says little about the rest.
 #[derive(Default)]
 struct Pace {
     now: Duration,
-    /// When it was how far into the run, and how many behaviors were known: the last half minute or so.
+    /// Samples of time, position in the run, and number of behaviors, from the last half minute or so.
     seen: VecDeque<(Duration, u64, u64)>,
 }
 
@@ -182,7 +182,7 @@ impl Pace {
 
     fn look(&mut self, progress: &Progress, now: Duration) {
         self.now = now;
-        // Another schedule begins anew.
+        // Another schedule starts over.
         if self.seen.back().is_some_and(|(_, at, _)| *at > progress.at) {
             self.seen.clear();
         }
@@ -206,23 +206,23 @@ fn text(progress: &Progress, pace: &Pace) -> String {
         return format!("recording the run for {:.0} s", pace.now.as_secs_f64());
     }
     let percent = 100.0 * progress.at as f64 / progress.events as f64;
-    let mut text = format!(
-        "{percent:.0}% of the run, {} crash points, {} behaviors",
-        progress.places, progress.behaviors
-    );
     let rates = pace.rates();
-    if let Some((_, behaviors)) = rates {
-        text += &format!(" ({behaviors:.0} per second)");
-    }
-    text += &format!(", {} errors", progress.findings);
+    let mut text = format!("{percent:.0}%");
+    // What matters most comes first: narrow terminals show no more.
     if let Some((events, _)) = rates.filter(|(events, _)| *events > 0.0) {
         text +=
             &format!(", about {} left", time(progress.events.saturating_sub(progress.at) as f64 / events));
     }
+    let errors = if progress.findings == 1 { "error" } else { "errors" };
+    text += &format!(", {} {errors}, {} crash points", progress.findings, progress.places);
+    text += &format!(", {} behaviors", progress.behaviors);
+    if let Some((_, behaviors)) = rates {
+        text += &format!(" ({behaviors:.0} per second)");
+    }
     text
 }
 
-/// A time in words, no more exact than it is known.
+/// A time as text, no more precise than it is known.
 fn time(seconds: f64) -> String {
     match seconds {
         _ if seconds < 90.0 => format!("{seconds:.0} s"),
@@ -243,8 +243,7 @@ mod tests {
         pace.look(&Progress { at: 15, behaviors: 3, ..progress }, Duration::from_secs(0));
         pace.look(&progress, Duration::from_secs(2));
         let text = text(&progress, &pace);
-        assert!(text.starts_with("25% of the run, 5 crash points, 7 behaviors (2 per second)"), "{text}");
-        assert!(text.ends_with("1 errors, about 15 s left"), "{text}");
+        assert_eq!(text, "25%, about 15 s left, 1 error, 5 crash points, 7 behaviors (2 per second)");
         assert_eq!((time(600.0), time(7200.0)), ("10 min".into(), "2 h".into()));
     }
 }

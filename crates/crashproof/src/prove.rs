@@ -168,7 +168,7 @@ enum SolverName {
 }
 
 impl Arguments {
-    /// How the prover goes about it. The clock runs from here: unrolling is part of the work.
+    /// The prover's options. The clock starts here: unrolling is part of the work.
     fn prover(&self, config: &Config) -> Options {
         let mut limits =
             Limits { memory: self.memory.map(|mib| mib.saturating_mul(1 << 20)), ..Limits::default() };
@@ -194,7 +194,7 @@ impl Arguments {
         Options { settings, limits, helpers: jobs - 1, ..Options::default() }
     }
 
-    /// How a program is unrolled, and what it is given.
+    /// The options for unrolling, and the program's inputs.
     fn unrolling(&self) -> Result<crashproof_symbolic::Options, Failure> {
         let read = |path: &PathBuf| {
             std::fs::read(path).map_err(|error| {
@@ -240,7 +240,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     let question = if arguments.robust { Question::Robustness } else { Question::Invariants };
     let _scratch = Scratch::for_process()?;
     let doing = Doing::start("compiling");
-    // What to say if nobody comes back in time.
+    // What to report if time runs out.
     let last_word = |stop| {
         let answer = Report::unknown(prove::stopped(stop));
         let report = crashproof_prove::findings::report(&name, question, &answer);
@@ -299,11 +299,11 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         anstream::eprintln!("crashproof: cannot write {}: {error}", file.display());
         return Ok(Exit::Usage);
     }
-    // Sources are read now, as they are.
+    // Sources are read now, in their current state.
     output.finish(report, &Sources::default())
 }
 
-/// The report where runs of the program gave the answer.
+/// The report if runs of the program gave the answer.
 fn report_of_runs(name: &str, explored: Explored) -> crashproof_findings::Report {
     let mut report = crashproof_findings::Report::new("prove", name);
     match explored {
@@ -325,10 +325,11 @@ fn report_of_runs(name: &str, explored: Explored) -> crashproof_findings::Report
     report
 }
 
-/// Tells a counterexample as `check` does, which met the same failure in a run of the program: in the program's own names,
-/// with the cause and what to do. Where and what is false is the prover's word, and so is the event graph.
+/// Rewrites a counterexample like `check`'s report of the same failure in a run: in the program's own names, with cause
+/// and advice. The place, the failed claim and the event graph remain the prover's.
 fn retell(finding: &mut Finding, told: Finding) {
-    finding.message = format!("{}: {}", finding.message, told.message);
+    let claim = std::mem::replace(&mut finding.message, told.message);
+    finding.evidence.insert(0, claim);
     finding.related = told.related;
     finding.cause = told.cause;
     finding.fix = told.fix;
@@ -338,9 +339,9 @@ fn retell(finding: &mut Finding, told: Finding) {
     finding.evidence.extend(told.evidence);
 }
 
-/// Who knew the answer.
+/// The source of the answer.
 enum Settled {
-    /// The prover, with what replaying its counterexample came to.
+    /// The prover, with the result of replaying its counterexample.
     ByProof(Box<Report>, Option<Met>),
     /// Runs of the program.
     ByRuns(Explored),
@@ -351,7 +352,7 @@ impl Settled {
         Settled::ByProof(Box::new(answer), replayed)
     }
 
-    /// An answer that is not known says why runs do not give it either.
+    /// Adds to an unknown answer why runs do not give one either.
     fn with_note(self, why: Option<String>) -> Settled {
         match (self, why) {
             (Settled::ByProof(mut answer, met), Some(why)) => {
@@ -372,17 +373,18 @@ const NOT_REPLAYED: &str = "not replayed";
 /// The prover has so long for itself; then runs are explored beside it.
 const HEAD_START: Duration = Duration::from_secs(20);
 
-/// Set when the prover need not go on.
+/// Set when the prover need not continue.
 static ENOUGH: AtomicBool = AtomicBool::new(false);
 
-/// What must be known of a program to run it as the prover follows it.
+/// What must be known about a program to run it as the prover follows it.
 struct About {
     recovery: Option<String>,
     has_inputs: bool,
     claims: bool,
 }
 
-/// The answer about the program that the arguments name: the prover's, or that of runs where it has none or takes long.
+/// Answers the question about the program given by the arguments: the prover's answer, or that of runs if it has none
+/// or takes long.
 fn settle(
     arguments: &Arguments,
     config: &Config,
@@ -406,13 +408,13 @@ fn settle(
     let (tell, about) = channel();
     let (done, answers) = channel();
     let (say, ends) = (doing.teller(), Arc::clone(&monitor));
-    // Nobody waits for it once runs have the answer: it may hold on to what cannot be interrupted.
+    // Detached, because once runs have the answer, it may be stuck in something that cannot be interrupted.
     let thread = std::thread::Builder::new().stack_size(limits::STACK).spawn(move || {
         let answer = task.run(&tell, &say);
         if answer.as_ref().is_ok_and(|report| !matches!(report.verdict, Verdict::Unknown(_))) {
             ends.cancel();
         }
-        // Nobody listens if runs have given the answer.
+        // The receiver is gone if runs have given the answer.
         let _ = done.send(answer);
     });
     let no_thread = |error| Failure::Input(format!("crashproof: cannot start the prover: {error}"));
@@ -420,7 +422,7 @@ fn settle(
     let start = Instant::now();
     let wait = |answers: &Receiver<_>| match limits.deadline {
         None => answers.recv().unwrap_or(Err(Failure::Panicked)),
-        // It takes a moment to stop.
+        // Stopping takes a moment.
         Some(deadline) => match answers.recv_timeout(
             deadline.saturating_duration_since(Instant::now())
                 + deadline.saturating_duration_since(start) / 50,
@@ -455,7 +457,7 @@ fn settle(
     match runs.explore(&monitor) {
         Explored::Open(why) => Ok(runs.confirmed(wait(&answers)?, &monitor).with_note(why)),
         explored => {
-            // The prover may have been first, meanwhile.
+            // The prover may have finished first in the meantime.
             let definite = |report: &Report| !matches!(report.verdict, Verdict::Unknown(_));
             match answers.try_recv() {
                 Ok(Ok(answer)) if definite(&answer) => Ok(runs.confirmed(answer, &monitor)),
@@ -468,7 +470,7 @@ fn settle(
     }
 }
 
-/// What the prover needs, in a thread of its own.
+/// The prover's work, for a separate thread.
 struct Task {
     files: Vec<PathBuf>,
     compiler: Vec<OsString>,
@@ -479,7 +481,7 @@ struct Task {
 impl Task {
     fn run(&self, about: &Sender<About>, say: &dyn Fn(String)) -> Result<Report, Failure> {
         let file = &self.files[0];
-        // Nothing is wrong with some inputs, but they cannot be reasoned about.
+        // Some valid inputs cannot be reasoned about.
         let no_program = |error: crashproof_symbolic::Error| match error.reason(file) {
             Some(reason) => Ok(Report::unknown(reason)),
             None => Err(Failure::Input(format!("crashproof: {}: {error}", file.display()))),
@@ -488,7 +490,7 @@ impl Task {
             Ok(module) => module,
             Err(error) => return no_program(error),
         };
-        // Nobody listens if a limit was hit meanwhile.
+        // The receiver is gone if a limit was hit in the meantime.
         let _ = about.send(About {
             recovery: crashproof_symbolic::recovery(&module).map(str::to_owned),
             has_inputs: crashproof_symbolic::has_inputs(&module)
@@ -507,7 +509,7 @@ impl Task {
     }
 }
 
-/// Runs of the program, under the circumstances of the proof.
+/// Runs of the program, under the same conditions as the proof.
 struct Runs<'a> {
     arguments: &'a Arguments,
     config: &'a Config,
@@ -517,8 +519,9 @@ struct Runs<'a> {
 }
 
 impl Runs<'_> {
-    /// The prover's answer, with its counterexample replayed in runs of the program: one that no run meets is not reported as
-    /// one, and one that rests on values that are not modeled is, if a run meets it. What it does not know runs may.
+    /// The prover's answer, with its counterexample replayed in runs of the program: if no run fails, it is not
+    /// reported as a counterexample; one that depends on values that are not modeled is reported if a run fails. Runs
+    /// may also answer what the prover cannot.
     fn confirmed(&self, answer: Report, monitor: &Arc<Monitor>) -> Settled {
         let arguments = self.arguments;
         if arguments.robust {
@@ -556,7 +559,7 @@ impl Runs<'_> {
         }
     }
 
-    /// What runs say where the prover does not know.
+    /// The answer of runs if the prover has none.
     fn explored(&self, answer: Report, monitor: &Arc<Monitor>) -> Settled {
         match self.explore(monitor) {
             Explored::Open(why) => Settled::by_proof(answer, None).with_note(why),
@@ -566,7 +569,7 @@ impl Runs<'_> {
 
     fn explore(&self, monitor: &Arc<Monitor>) -> Explored {
         let arguments = self.arguments;
-        // Bounds that were asked for are to be kept.
+        // Bounds requested by the user must be respected.
         let bounded = arguments.unwind.is_some() || !arguments.unwindset.is_empty();
         let left_out = arguments.no_runs || arguments.no_replay || arguments.robust || bounded;
         if left_out || !self.about.claims || self.limits.hit().is_some() || monitor.cancelled() {
@@ -581,7 +584,7 @@ impl Runs<'_> {
         }
     }
 
-    /// Looks for the failure of a counterexample.
+    /// Searches runs for the failure of a counterexample.
     fn replay(&self, counterexample: &Counterexample) -> Replayed {
         self.doing.now("replaying the counterexample");
         match self.runs() {
@@ -590,7 +593,7 @@ impl Runs<'_> {
         }
     }
 
-    /// How to run the program as the prover follows it, or why that cannot be done.
+    /// How to run the program as the prover follows it, or why that is impossible.
     fn runs(&self) -> Result<Replay<'_>, &'static str> {
         let arguments = self.arguments;
         match arguments {
@@ -623,7 +626,7 @@ impl Runs<'_> {
 enum Failure {
     Input(String),
     Prover(prove::Error),
-    /// The prover's thread is gone without an answer.
+    /// The prover's thread ended without an answer.
     Panicked,
 }
 
@@ -643,7 +646,7 @@ fn litmus(
     question.ask(&program, prover).map_err(Failure::Prover)
 }
 
-/// Compiles the sources, in a directory that does not outlive the process.
+/// Compiles the sources in a directory that is removed with the process.
 fn compile(files: &[PathBuf], arguments: Vec<OsString>) -> Result<Module, crashproof_symbolic::Error> {
     let scratch = Scratch::new().map_err(|cause| crashproof_symbolic::BitcodeError::Io {
         path: PathBuf::from("temporary directory"),

@@ -9,7 +9,7 @@ use crashproof_check::{NotAToken, Token};
 
 use crate::build::Programs;
 use crate::exit::Exit;
-use crate::saved::{self, Saved};
+use crate::saved::{self, Access, Saved};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -19,8 +19,8 @@ pub(crate) struct Arguments {
 
     /// Run the failing recovery under gdb
     ///
-    /// Stops in your code where recovery fails. The gdb commands `crashproof lost`, `crashproof survived` and `crashproof
-    /// reads` say what recovery found.
+    /// Stops where recovery fails and selects the innermost frame of your code. The gdb commands `crashproof lost`,
+    /// `crashproof survived` and `crashproof reads` say what recovery found.
     #[arg(long)]
     debug: bool,
 
@@ -33,12 +33,13 @@ pub(crate) struct Arguments {
     token_only: bool,
 }
 
-/// What gdb is told before the program starts: to follow the recovery, which is a child of the parked program, to stop
-/// however it fails, and then to go up to the first function whose source is the program's.
+/// The commands for gdb before the program starts: follow the recovery, which is a child of the parked program, stop
+/// however it fails, and then go up to the first function with source of the program.
 fn script(saved: Option<&Saved>) -> String {
     let none = Vec::new();
-    let list = |name: &str, lines: &[String]| {
-        let lines: Vec<String> = lines.iter().map(|line| format!("    {:?},\n", line)).collect();
+    let list = |name: &str, accesses: &[Access]| {
+        let lines: Vec<String> =
+            accesses.iter().map(|access| format!("    {:?},\n", access.whole())).collect();
         format!("{name} = [\n{}]\n", lines.concat())
     };
     let lost = list("lost", saved.map_or(&none, |saved| &saved.lost));
@@ -77,14 +78,22 @@ def is_users(frame):
         return False
     path = table.fullname()
     system = ("/usr/", "/rustc/", "./", "../")
-    return not (path.startswith(system) or "/rustlib/" in path or "crashproof_runtime" in path or "/build/glibc" in path)
+    module = gdb.solib_name(frame.pc()) or ""
+    return not (
+        path.startswith(system) or "/rustlib/" in path or "crashproof_runtime" in module or "/build/glibc" in path
+    )
 
+# Only the first stop is the failure; the others are up to who debugs.
 def stopped(event):
+    gdb.events.stop.disconnect(stopped)
     frame = gdb.newest_frame()
     while frame is not None and not is_users(frame):
         frame = frame.older()
     if frame is not None:
         frame.select()
+        gdb.execute("frame")
+    else:
+        print("no frame has a source line of the program: `main` has returned, or was built without -g")
     print("recovery fails here; `crashproof lost`, `crashproof survived` and `crashproof reads` say what it found")
 
 gdb.execute("set breakpoint pending on")
@@ -92,18 +101,19 @@ gdb.execute("set follow-fork-mode child")
 gdb.execute("set detach-on-fork on")
 gdb.execute("set confirm off")
 for function in ["__crashproof_assert_failed", "exit", "_exit", "rust_panic"]:
-    gdb.Breakpoint(function, internal=True)
+    # Captured: gdb complains of each that is not loaded yet.
+    gdb.execute(f"python gdb.Breakpoint('{function}', internal=True)", to_string=True)
 gdb.events.stop.connect(stopped)
 "#;
 
-/// The token that is meant, and what is known of the failure.
+/// The token, and what is known about the failure.
 fn find(text: &str) -> Result<(Token, Option<Saved>), String> {
     if let Some(saved) = saved::find(text) {
         return Ok((Token::decode(&saved.token).map_err(|error| error.to_string())?, Some(saved)));
     }
     match Token::decode(text) {
         Ok(token) => Ok((token, None)),
-        // Nothing as long as a token is an id.
+        // Too short for a token, so it should be an id.
         Err(NotAToken::Damaged) if text.len() <= 16 => Err(format!(
             "no such failure: {}\ncopy the id from the report of `crashproof check`, and run this where the check ran, or \
              below",
@@ -163,7 +173,7 @@ pub(crate) fn run(arguments: &Arguments, trust: bool) -> io::Result<Exit> {
     if let Some(saved) = saved.as_ref().filter(|_| !arguments.debug) {
         tell(&mut out, saved)?;
     }
-    // How a debugged program ends is up to who debugs it.
+    // The user determines how a debugged program ends.
     if arguments.debug {
         return Ok(Exit::Clean);
     }
@@ -182,8 +192,7 @@ pub(crate) fn run(arguments: &Arguments, trust: bool) -> io::Result<Exit> {
     }
 }
 
-/// Does everything that the token would run lie below directories that the user trusts? Arguments of a compiler can
-/// run anything.
+/// Is everything that the token would run below directories that the user trusts? Compiler arguments can run anything.
 fn is_below_trusted(token: &Token) -> bool {
     let programs = [&token.program].into_iter().chain(&token.more_sources).chain(token.recover.first());
     token.cflags.is_empty() && programs.map(Path::new).all(crate::trust::is_below_trusted)
@@ -211,12 +220,14 @@ fn refusal(token: &Token) -> String {
     lines.join("\n")
 }
 
-/// The story again.
+/// Prints the saved story.
 fn tell(out: &mut dyn Write, saved: &Saved) -> io::Result<()> {
     writeln!(out, "{}", saved.title)?;
     for (word, lines) in [("lost", &saved.lost), ("survived", &saved.survived), ("read", &saved.reads)] {
-        for line in lines.iter().take(8) {
-            writeln!(out, "  {word:8} {line}")?;
+        // What the report shows of many; all of them if it shows none.
+        let any = lines.iter().any(|access| access.main);
+        for access in lines.iter().filter(|access| access.main || !any).take(8) {
+            writeln!(out, "  {word:8} {}", access.brief())?;
         }
     }
     for (word, text) in [("cause", &saved.cause), ("fix", &saved.fix)] {

@@ -1,13 +1,14 @@
 //! Replays a counterexample of `crashproof prove` in runs of the real program before it is reported.
 //!
-//! The sources are built with instrumentation, with a `main` around theirs that calls `recover` after a crash, as the
-//! prover does, reads the same standard input, and keeps its files in a directory of its own. The runtime then looks for a
-//! crash from which the same claim is false: under the first schedule, then under all of them if there are threads. So the
-//! failure is met unless it needs an input other than 0, or more schedules than can be explored. What is said is what was
-//! seen; the token that comes of it carries the schedule's decisions, and `crashproof replay` follows them.
+//! The sources are instrumented and built with a `main` around theirs that calls `recover` after a crash, as the prover
+//! does, reads the same standard input, and keeps its files in a separate directory. The runtime then searches for a
+//! crash after which the same claim fails: under the first schedule, then under all of them if there are threads. So
+//! the failure is found unless it needs an input other than 0, or more schedules than can be explored. The report
+//! describes what was observed; the resulting token contains the schedule's decisions, which `crashproof replay`
+//! follows.
 //!
-//! This is part of the command line because it needs both the checker and the toolchain, which no library of the prover may
-//! depend on.
+//! This is part of the command line because it needs both the checker and the toolchain, on which no prover library may
+//! depend.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ use px86::Platform;
 
 use crate::signals::Scratch;
 
-/// Stands in for `main`, by the linker's `--wrap`.
+/// Replaces `main`, through the linker's `--wrap`.
 const AROUND: &str = "\
 #include <fcntl.h>
 #include <stdint.h>
@@ -52,9 +53,9 @@ int __wrap_main(int argc, char **argv, char **environment) {
 
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What came of it.
+/// The result of a replay.
 pub(crate) enum Replayed {
-    /// Runs fail.
+    /// A run fails.
     Met(Met),
     /// Runs that could have failed end well: what was run, and why not more of them, if not all were.
     NotMet(String),
@@ -62,40 +63,40 @@ pub(crate) enum Replayed {
     NotTried(String),
 }
 
-/// A failure that runs of the program met.
+/// A failure observed in runs of the program.
 pub(crate) struct Met {
-    /// How, as a sentence.
+    /// A description, as a sentence.
     pub(crate) sentence: String,
     /// Replays the run; empty if it needs no crash.
     pub(crate) token: String,
-    /// Is it the failure of the counterexample, and not just another one?
+    /// Is it the failure of the counterexample, rather than a different one?
     pub(crate) exact: bool,
-    /// The same failure as `check` tells it.
+    /// The same failure as reported by `check`.
     pub(crate) told: Option<Box<Finding>>,
 }
 
-/// What to run, and under which circumstances: those of the proof.
+/// What to run, under the same conditions as the proof.
 pub(crate) struct Replay<'a> {
     pub(crate) sources: &'a [PathBuf],
     pub(crate) compiler: Vec<OsString>,
-    /// Of the program's `main`.
+    /// Arguments for the program's `main`.
     pub(crate) arguments: &'a [String],
-    /// What the program finds on its standard input; nothing if there is none.
+    /// The program's standard input; empty if not given.
     pub(crate) stdin: Option<&'a Path>,
     pub(crate) platform: Platform,
-    /// How often it crashes.
+    /// The number of crashes.
     pub(crate) crashes: usize,
-    /// The symbol of what recovers; none if `main` does.
+    /// The symbol of the recovery function; `None` if `main` recovers.
     pub(crate) recovery: Option<&'a str>,
     /// Does the program have inputs, which are 0 in runs?
     pub(crate) has_inputs: bool,
     /// When to give up.
     pub(crate) deadline: Option<Instant>,
-    /// Where the instrumented program is left, if it is.
+    /// Where to leave the instrumented program, if requested.
     pub(crate) program: Option<&'a Path>,
 }
 
-/// A program that was built, and where it keeps its files.
+/// A built program, and the directory for its files.
 pub(crate) struct Built {
     program: PathBuf,
     files: PathBuf,
@@ -103,7 +104,7 @@ pub(crate) struct Built {
 }
 
 impl Replay<'_> {
-    /// Looks for the failure of a counterexample in runs of the program.
+    /// Searches runs of the program for the failure of a counterexample.
     pub(crate) fn run(&self, counterexample: &Counterexample) -> Replayed {
         let runs = match self.build(&[]) {
             Ok(built) => self.look_for(&built, counterexample),
@@ -206,7 +207,7 @@ impl Replay<'_> {
         Ok(Built { program, files, _directory: directory })
     }
 
-    /// Compiles what stands in for `main`.
+    /// Compiles the replacement for `main`.
     fn around(&self, compilers: &Compilers, directory: &Path, files: &Path) -> Result<PathBuf, String> {
         let (source, object) = (directory.join("around.c"), directory.join("around.o"));
         std::fs::write(&source, AROUND)
@@ -228,11 +229,11 @@ impl Replay<'_> {
     }
 }
 
-/// The failure that is looked for.
+/// The failure to search for.
 struct Wanted {
-    /// As assertions print it.
+    /// As printed by assertions.
     place: String,
-    /// What fails without saying where: an access outside of everything, a call of `abort`, an exit code.
+    /// A failure without a location: an access out of bounds, a call of `abort`, an exit code.
     silent: bool,
 }
 
@@ -259,7 +260,7 @@ impl Wanted {
     }
 }
 
-/// Files that the program names are below a directory of its own: a proof leaves nothing behind, and touches nothing.
+/// Redirects files named by the program to a separate directory: a proof leaves nothing behind, and changes nothing.
 fn in_directory(argument: &str, files: &Path) -> OsString {
     let path = Path::new(argument);
     match path.file_name() {

@@ -1,7 +1,7 @@
-//! Failures kept below `.crashproof/`: a short id for each replay token, and what was said about it.
+//! Failures saved below `.crashproof/`: a short id for each replay token, and its report.
 //!
-//! `check` writes them, `replay` reads them. The directory belongs to the project it is in and holds nothing that cannot be
-//! made again.
+//! `check` writes them, `replay` reads them. The directory belongs to its project, and everything in it can be
+//! regenerated.
 
 use std::hash::Hasher;
 use std::path::{Path, PathBuf};
@@ -12,32 +12,56 @@ use serde::{Deserialize, Serialize};
 
 const DIRECTORY: &str = ".crashproof";
 
-/// A failure that was found.
+/// A saved failure.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Saved {
-    /// For the replay.
+    /// The replay token.
     pub(crate) token: String,
-    /// What was said.
+    /// The reported title.
     pub(crate) title: String,
     pub(crate) cause: String,
     pub(crate) fix: String,
-    pub(crate) lost: Vec<String>,
-    pub(crate) survived: Vec<String>,
-    pub(crate) reads: Vec<String>,
+    pub(crate) lost: Vec<Access>,
+    pub(crate) survived: Vec<Access>,
+    pub(crate) reads: Vec<Access>,
+}
+
+/// A store, or a read of recovery.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Access {
+    place: String,
+    message: String,
+    /// Address and bytes.
+    detail: String,
+    /// Is it one of the few that the report shows in the source?
+    pub(crate) main: bool,
+}
+
+impl Access {
+    /// As a line, for those who did not ask for addresses.
+    pub(crate) fn brief(&self) -> String {
+        format!("{}: {}", self.place, self.message)
+    }
+
+    /// As a line with address and bytes, for a debugger.
+    pub(crate) fn whole(&self) -> String {
+        match self.detail.as_str() {
+            "" => self.brief(),
+            detail => format!("{} ({detail})", self.brief()),
+        }
+    }
 }
 
 impl Saved {
     fn of(finding: &Finding) -> Saved {
-        let told = |role: Role| {
+        let accesses = |role: Role| {
             let of_role = finding.related.iter().filter(move |related| related.role == role);
             of_role
-                .map(|related| {
-                    let detail = if related.detail.is_empty() {
-                        String::new()
-                    } else {
-                        format!(" ({})", related.detail)
-                    };
-                    format!("{}:{}: {}{detail}", related.place.file, related.place.line, related.message)
+                .map(|related| Access {
+                    place: format!("{}:{}", related.place.file, related.place.line),
+                    message: related.message.clone(),
+                    detail: related.detail.clone(),
+                    main: related.main,
                 })
                 .collect()
         };
@@ -46,15 +70,15 @@ impl Saved {
             title: finding.message.clone(),
             cause: finding.cause.as_ref().map(|cause| cause.message.clone()).unwrap_or_default(),
             fix: finding.fix.as_ref().map(|fix| fix.message.clone()).unwrap_or_default(),
-            lost: told(Role::Lost),
-            survived: told(Role::Survived),
-            reads: told(Role::Read),
+            lost: accesses(Role::Lost),
+            survived: accesses(Role::Survived),
+            reads: accesses(Role::Read),
         }
     }
 }
 
-/// Keeps every failure of a report that can be replayed, and notes its id in the finding. Where that is not possible the
-/// report has the whole tokens.
+/// Saves every failure of a report that can be replayed, and records its id in the finding. If that is impossible, the
+/// report contains the complete tokens.
 pub(crate) fn keep(report: &mut Report) {
     let mut directory = None;
     for finding in report.findings.iter_mut().filter(|finding| !finding.replay.is_empty()) {
@@ -79,7 +103,7 @@ fn create() -> Option<PathBuf> {
     Some(directory)
 }
 
-/// The failure with this id, kept here or in a directory above.
+/// The failure with this id, saved here or in a parent directory.
 pub(crate) fn find(id: &str) -> Option<Saved> {
     if id.len() != 8 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;

@@ -1,6 +1,7 @@
-//! Settings, merged once for every command: the command line over the environment over `crashproof.toml`.
+//! Settings, merged once for every command: the command line overrides the environment, which overrides
+//! `crashproof.toml`.
 //!
-//! The result has the form of the file. Commands hand what it says to their engines and do not ask where it came from.
+//! The result has the form of the file. Commands pass it to their engines, regardless of the origin of each setting.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,13 +12,13 @@ use crashproof_findings::config::Config;
 use crashproof_protocol::PM_PATH;
 use px86::{Domain, Platform};
 
-/// Options of a command that are settings as well.
+/// Command options that are also settings.
 pub(crate) trait Overrides {
-    /// Writes what the command line says over the settings, and leaves the others.
+    /// Overrides settings with those given on the command line.
     fn write_over(&self, settings: &mut Config);
 }
 
-/// Writes what the environment says over the settings of the file.
+/// Overrides the file's settings with those from the environment.
 pub(crate) fn environment(settings: &mut Config) {
     if let Some(paths) = std::env::var_os(PM_PATH).filter(|paths| !paths.is_empty()) {
         settings.pm.paths = std::env::split_paths(&paths).collect();
@@ -29,12 +30,12 @@ pub(crate) fn platform(settings: &Config) -> Platform {
     Platform::all(domain(settings))
 }
 
-/// The persistence domain of every line that has none of its own.
+/// The persistence domain of every line without its own.
 pub(crate) fn domain(settings: &Config) -> Domain {
     if settings.model.eadr.unwrap_or(false) { Domain::Eadr } else { Domain::Adr }
 }
 
-/// The machine, for every command that judges a program.
+/// Machine options, for every command that judges a program.
 #[derive(Args)]
 pub(crate) struct Machine {
     /// Assume persistent caches (eADR)
@@ -56,7 +57,7 @@ impl Overrides for Machine {
     }
 }
 
-/// What persistent memory is, for commands that run programs.
+/// Options that define persistent memory, for commands that run programs.
 #[derive(Args)]
 pub(crate) struct Memory {
     /// Treat files below PATH, and no others, as persistent memory; may be repeated
@@ -88,7 +89,7 @@ impl Overrides for Memory {
     }
 }
 
-/// Arguments for compilers, for commands that take sources.
+/// Compiler arguments, for commands that take sources.
 #[derive(Args)]
 pub(crate) struct Compiler {
     /// Arguments for the compiler if sources are given, such as '--cflags "-Iinclude -mavx2"'; may be given more than
@@ -103,7 +104,7 @@ impl Compiler {
     }
 }
 
-/// Words of one argument, split as a shell does.
+/// The words of one argument, split like in a shell.
 #[derive(Clone)]
 pub(crate) struct Words(pub(crate) Vec<String>);
 

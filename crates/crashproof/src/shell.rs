@@ -16,7 +16,7 @@ pub(crate) fn completions(shell: Shell) -> io::Result<Exit> {
     print(&script)
 }
 
-/// Prints the manual page, in the language of `man`; or writes one page for each command into a directory.
+/// Prints the manual page in troff format, or writes one page per command into a directory.
 pub(crate) fn manual(directory: Option<&Path>) -> io::Result<Exit> {
     let Some(directory) = directory else {
         let mut page = Vec::new();

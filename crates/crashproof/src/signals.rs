@@ -1,7 +1,7 @@
-//! SIGINT, SIGTERM and SIGHUP; temporary directories and compilers, which must not outlive the process.
+//! SIGINT, SIGTERM and SIGHUP; temporary directories and compilers that must not outlive the process.
 //!
-//! A command that can stop in good order does so at the first signal. Any other command, and every command at the second
-//! signal, exits at once; before that its children are ended and its temporary directories removed.
+//! A command that can stop in an orderly way does so at the first signal. Any other command, and every command at the
+//! second signal, exits immediately, after killing its children and removing its temporary directories.
 
 #![allow(unsafe_code, reason = "ending children, and what is done about signals")]
 
@@ -17,12 +17,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tempfile::TempDir;
 
-/// The exit code of a command that was interrupted, as shells have it.
+/// The exit code of an interrupted command, following shell convention.
 const INTERRUPTED: i32 = 130;
 
 /// Signals received while an [`Orderly`] existed.
 static RECEIVED: AtomicU32 = AtomicU32::new(0);
-/// How many [`Orderly`] there are.
+/// The number of [`Orderly`] guards.
 static ORDERLY: AtomicU32 = AtomicU32::new(0);
 /// Temporary directories in use.
 static SCRATCH: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -31,10 +31,10 @@ fn scratch() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
     SCRATCH.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Undoes what the parent process may have left to this one.
+/// Resets signal dispositions inherited from the parent process.
 pub(crate) fn reset() {
-    // SAFETY: no handler runs. Children are waited for, which nobody can if their end is ignored; a file that becomes too
-    // large is an error that is told.
+    // SAFETY: no handler runs. Children are waited for, which is impossible while their end is ignored; a file that
+    // becomes too large must be an error rather than a signal.
     unsafe {
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
@@ -59,7 +59,7 @@ fn on_signal() {
     }
 }
 
-/// Ends the process and what it has started, whatever it is doing; temporary directories are removed.
+/// Ends the process and everything it started, whatever it is doing; temporary directories are removed.
 pub(crate) fn end(code: i32) -> ! {
     end_children();
     for directory in scratch().iter() {
@@ -69,14 +69,14 @@ pub(crate) fn end(code: i32) -> ! {
     std::process::exit(code);
 }
 
-/// Ends the children of this process: a terminal's Ctrl-C reaches them, a signal to the tool alone does not.
+/// Kills the children of this process: a terminal's Ctrl-C reaches them, but a signal to the tool alone does not.
 fn end_children() {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
     for child in children.flat_map(|text| text.split_whitespace().flat_map(str::parse).collect::<Vec<i32>>())
     {
-        // SAFETY: the child is this process's own and was not waited for, so the number is its own; none is waited for
-        // any more but by threads that end with the process.
+        // SAFETY: the child is this process's own and has not been waited for, so the id is its own; only threads that
+        // end with the process still wait for children.
         unsafe { libc::kill(child, libc::SIGKILL) };
     }
 }
@@ -102,24 +102,24 @@ impl Drop for Orderly {
     }
 }
 
-/// A temporary directory, removed when it is dropped or a signal ends the process. One that outlives its process, because
-/// that was killed, is removed by the next: nobody holds its lock any more.
+/// A temporary directory, removed when dropped or when a signal ends the process. If the process is killed, the next
+/// one removes it: its lock is then released.
 pub(crate) struct Scratch {
     directory: TempDir,
     _lock: File,
 }
 
-/// How temporary directories are called.
+/// Prefix of the names of temporary directories.
 const PREFIX: &str = "crashproof-";
-/// The file in a temporary directory that its process has locked.
+/// The file in a temporary directory that its process locks.
 const LOCK: &str = ".lock";
-/// Between its creation and its lock a directory must not be taken for one that was left.
+/// Younger directories may not be locked yet, and must not be mistaken for abandoned ones.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// Removes temporary directories of processes that were killed.
+/// Removes temporary directories of killed processes.
 fn sweep() {
     static ONCE: Once = Once::new();
-    // SAFETY: asks only.
+    // SAFETY: a query without side effects.
     let user = unsafe { libc::geteuid() };
     let is_left = |path: &Path| {
         let own = std::fs::symlink_metadata(path).is_ok_and(|about| about.is_dir() && about.uid() == user);
@@ -148,7 +148,7 @@ impl Scratch {
     pub(crate) fn new() -> Result<Scratch> {
         listen()?;
         sweep();
-        // The mutex keeps a signal from ending the process between creation and registration.
+        // The mutex prevents a signal from ending the process between creation and registration.
         let mut known = scratch();
         let directory = tempfile::Builder::new().prefix(PREFIX).tempdir()?;
         known.push(directory.path().to_owned());
@@ -157,10 +157,10 @@ impl Scratch {
         Ok(Scratch { directory, _lock: lock })
     }
 
-    /// One in which all temporary files of the process are created from now on, those of libraries too.
+    /// A directory for all temporary files of the process from now on, including those of libraries.
     pub(crate) fn for_process() -> Result<Scratch> {
         let scratch = Scratch::new()?;
-        // Whoever was first has given the directory, and removes it.
+        // The first caller determines the directory, and removes it.
         let _ = tempfile::env::override_temp_dir(scratch.path());
         Ok(scratch)
     }

@@ -1,7 +1,7 @@
-//! `crashproof test`: whole test suites, each test checked as a program of its own.
+//! `crashproof test`: whole test suites, each test checked as a separate program.
 //!
-//! Where the tests come from is a module each: `rust` (cargo), `ctest`, `automake`, `commands`. They give [`case::Cases`];
-//! `runner` checks them.
+//! Each source of tests has a module: `rust` (cargo), `ctest`, `automake`, `commands`. They return [`case::Cases`],
+//! which `runner` checks.
 
 mod automake;
 pub(crate) mod case;
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     checking: Checking,
 }
 
-/// What to check, and where paths and commands are meant from.
+/// What to check, and the base for relative paths and commands.
 struct Named {
     suite: Suite,
     directory: PathBuf,
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, settings: Option<&Path
     runner::run(cases, &arguments.running, &checking)
 }
 
-/// The command line's suite, else that of crashproof.toml, else what is found here.
+/// The command line's suite, or that of crashproof.toml, or one detected here.
 fn named(arguments: &Arguments, config: &Config, here: &Path) -> Result<Named, String> {
     let Arguments { ctest, automake, commands, .. } = arguments;
     if ctest.is_some() || automake.is_some() || commands.is_some() {
@@ -91,7 +91,7 @@ fn named(arguments: &Arguments, config: &Config, here: &Path) -> Result<Named, S
     Ok(Named { suite, directory: here.to_owned(), commands: None })
 }
 
-/// The suite that a directory shows.
+/// The suite detected in a directory.
 fn found(here: &Path) -> Option<Suite> {
     let ctest = [".", "build"].into_iter().find(|name| here.join(name).join("CTestTestfile.cmake").is_file());
     if here.join("Cargo.toml").is_file() {

@@ -1,8 +1,8 @@
-//! What the user trusts: nothing that arrives as data runs a command unless the user said so (SECURITY.md).
+//! The user's trust: nothing that arrives as data runs a command unless the user has permitted it (SECURITY.md).
 //!
-//! Three things count as the user's word: `--trust` on the command line, a directory trusted with `crashproof trust DIR`,
-//! and, for replay tokens, that this user's own check printed them. Both lists are text files of the user's, one entry
-//! per line; whoever can write them can run commands as the user anyway.
+//! Three things count as permission: `--trust` on the command line, a directory trusted with `crashproof trust DIR`,
+//! and, for replay tokens, that this user's own check printed them. Both lists are text files of the user's with one
+//! entry per line; anyone who can write them can run commands as the user anyway.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Write};
@@ -15,7 +15,7 @@ use crashproof_findings::config::Config;
 
 use crate::exit::Exit;
 
-/// Bytes of remembered tokens. The older half is forgotten beyond this.
+/// Maximum size of the remembered tokens in bytes. The older half is dropped beyond this.
 const MAX_REMEMBERED: u64 = 8 << 20;
 
 #[derive(Args)]
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     };
     let directory = match directory.canonicalize() {
         Ok(found) if found.is_dir() => found,
-        // What is gone can still be removed from the list.
+        // A deleted directory can still be removed from the list.
         Err(_) if arguments.remove => std::path::absolute(directory)?,
         Ok(_) => {
             anstream::eprintln!("crashproof: {} is not a directory", directory.display());
@@ -76,13 +76,13 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     }
 }
 
-/// Refuses the commands of settings that were found above the working directory, unless the user trusts their directory.
-/// `overruled`: the command line replaces them.
+/// Rejects commands in settings found above the working directory, unless the user trusts their directory. `overruled`:
+/// the command line replaces them.
 pub(crate) fn allow_commands(settings: &Config, overruled: bool) -> Result<(), String> {
     allow(settings, "check.recover", settings.check.recover.as_deref(), overruled)
 }
 
-/// The same for the suite that settings name.
+/// The same for the suite named in settings.
 pub(crate) fn allow_suite(settings: &Config) -> Result<(), String> {
     let suite = &settings.suite;
     let named = suite.build.as_deref().or(suite.commands.first().map(String::as_str));
@@ -107,13 +107,13 @@ fn allow(settings: &Config, setting: &str, command: Option<&str>, overruled: boo
     ))
 }
 
-/// Is a file, as it is found now, below a directory that the user trusts?
+/// Is a file, in its current location, below a directory that the user trusts?
 pub(crate) fn is_below_trusted(path: &Path) -> bool {
     let Ok(path) = path.canonicalize() else { return false };
     directories().iter().any(|directory| path.starts_with(directory))
 }
 
-/// Remembers tokens that a check of this user's has printed. Not being able to costs the user a `--trust`.
+/// Remembers tokens printed by this user's check. If that fails, the user will need `--trust`.
 pub(crate) fn remember<'a>(tokens: impl Iterator<Item = &'a str>) {
     let mut lines = String::new();
     for token in tokens.filter(|token| !token.is_empty()) {
@@ -125,7 +125,7 @@ pub(crate) fn remember<'a>(tokens: impl Iterator<Item = &'a str>) {
     }
 }
 
-/// Did a check of this user's print the token?
+/// Did this user's check print the token?
 pub(crate) fn is_own(token: &str) -> bool {
     let file = user_file(Kind::State, "tokens").and_then(|file| std::fs::File::open(file).ok());
     file.is_some_and(|file| BufReader::new(file).lines().map_while(Result::ok).any(|line| line == token))
@@ -138,7 +138,7 @@ fn directories() -> Vec<PathBuf> {
     lines.map(|line| PathBuf::from(std::ffi::OsString::from_vec(line.to_vec()))).collect()
 }
 
-/// Appends in one call, so that checks that end at the same time do not mix their lines.
+/// Appends in one call, so that the lines of concurrent checks do not mix.
 fn append(file: &Path, lines: &[u8]) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("/"));
     std::fs::create_dir_all(directory)?;
@@ -152,7 +152,7 @@ fn append(file: &Path, lines: &[u8]) -> io::Result<()> {
     replace(file, &all[start..])
 }
 
-/// Writes a file whole, or not at all.
+/// Replaces a file atomically.
 fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("/"));
     std::fs::create_dir_all(directory)?;
@@ -167,7 +167,7 @@ enum Kind {
     State,
 }
 
-/// A file that belongs to the user, where the XDG directories are.
+/// A file of the user's, in an XDG directory.
 fn user_file(kind: Kind, name: &str) -> Option<PathBuf> {
     let (variable, below_home) = match kind {
         Kind::Config => ("XDG_CONFIG_HOME", ".config"),

@@ -1,6 +1,6 @@
-//! The engines agree on random programs. What fails is shrunk and printed as a litmus file.
+//! The engines agree on random programs. Failing programs are shrunk and printed as litmus files.
 //!
-//! `CRASHPROOF_CASES` sets how many programs; `make soak` uses tens of thousands.
+//! `CRASHPROOF_CASES` sets the number of programs; `make soak` uses tens of thousands.
 
 use crashproof_litmus::answer::{Answer, Assertions, Options};
 use crashproof_litmus::arbitrary::{Program, Size, program, program_with_domains};
@@ -12,7 +12,7 @@ fn cases(default: u32) -> u32 {
     std::env::var("CRASHPROOF_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default)
 }
 
-/// Everything that complete answers must have in common.
+/// Everything that complete answers must agree on.
 fn essence(answer: &Answer) -> String {
     let assertions = match &answer.assertions {
         Assertions::None => "none",

@@ -1,4 +1,4 @@
-//! ARCHITECTURE.md and the code say the same: the crate graph, and that modules import one way.
+//! Checks ARCHITECTURE.md against the code: the crate graph, and that modules import one way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Rows of the crate table of ARCHITECTURE.md: name, and the crates of ours that it uses.
+/// Rows of the crate table in ARCHITECTURE.md: name, and the workspace crates it uses.
 fn documented() -> BTreeMap<String, BTreeSet<String>> {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
     let table = text.lines().skip_while(|line| !line.starts_with("| crate |")).skip(2);
@@ -53,7 +53,7 @@ fn the_crate_table_is_what_cargo_says() {
         })
         .collect();
     let documented = documented();
-    // Two are for users' tests: a library, and the attribute that the compiler wants in a crate of its own.
+    // Two are for users' tests: a library, and the attribute, which the compiler requires to be in a separate crate.
     let own = actual.keys().filter(|name| !name.starts_with("test")).count();
     assert!(own <= 16 && actual.len() <= own + 2, "{own} crates of {}: at most 16", actual.len());
     for (name, uses) in &actual {
@@ -70,7 +70,7 @@ fn the_map_fits_on_a_few_pages() {
     assert!(text.lines().count() <= 150, "{} lines: at most 150", text.lines().count());
 }
 
-/// Every test that ARCHITECTURE.md names as holding an invariant is there.
+/// Every test that ARCHITECTURE.md names for an invariant exists.
 #[test]
 fn the_tests_that_hold_invariants_exist() {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
@@ -90,7 +90,7 @@ fn the_tests_that_hold_invariants_exist() {
 /// A module of a crate: its path without `crate`, as in `explore::step`; empty for the root.
 type Module = String;
 
-/// The paths that a file names, test code left out.
+/// The paths that a file mentions, excluding test code.
 #[derive(Default)]
 struct Names {
     paths: Vec<Vec<String>>,
@@ -133,7 +133,7 @@ impl<'ast> Visit<'ast> for Names {
     }
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        // A parent that re-exports its children does not depend on them: it is their face.
+        // A parent that re-exports its children does not depend on them.
         if matches!(item.vis, syn::Visibility::Inherited) {
             flatten(&item.tree, Vec::new(), &mut self.paths);
         }
@@ -145,7 +145,7 @@ impl<'ast> Visit<'ast> for Names {
     }
 
     fn visit_macro(&mut self, item: &'ast syn::Macro) {
-        // Tokens print with spaces around `::`.
+        // Tokens are printed with spaces around `::`.
         let text = item.tokens.to_string().replace(' ', "");
         for start in ["crate::", "super::"] {
             for (at, _) in text.match_indices(start) {
@@ -158,7 +158,7 @@ impl<'ast> Visit<'ast> for Names {
     }
 }
 
-/// Who imports whom in a crate.
+/// The imports between the modules of a crate.
 fn imports(source: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
     let mut files = BTreeMap::new();
     let mut directories = vec![source.to_owned()];
@@ -191,7 +191,7 @@ fn imports(source: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
         .collect()
 }
 
-/// The module that a path named in `module` leads to, if it is one of the crate.
+/// The module of the crate to which a path in `module` resolves, if any.
 fn resolve(path: &[String], module: &str, modules: &BTreeSet<Module>) -> Option<Module> {
     let here: Vec<&str> = module.split("::").collect();
     let mut rest = path.iter().map(String::as_str).peekable();
@@ -224,7 +224,7 @@ fn resolve(path: &[String], module: &str, modules: &BTreeSet<Module>) -> Option<
     None
 }
 
-/// Modules that can reach each other, as one cycle each.
+/// Sets of modules that can reach each other, as one cycle each.
 fn cycles(graph: &BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<Vec<Module>> {
     let reach = |from: &Module| {
         let mut seen: BTreeSet<&Module> = BTreeSet::new();

@@ -1,5 +1,5 @@
-//! Programs that cannot be checked, or misbehave while they are: a clear message, the right exit code, and
-//! nothing left behind.
+//! Programs that cannot be checked, or misbehave during a check: a clear message, the right exit code, and nothing left
+//! behind.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ struct Place {
     directory: tempfile::TempDir,
 }
 
-/// What came of a check.
+/// The result of a check.
 struct Outcome {
     code: i32,
     text: String,
@@ -44,7 +44,7 @@ impl Place {
         program
     }
 
-    /// Checks a program; looks afterwards whether anything of it is left.
+    /// Checks a program, then verifies that nothing of it is left.
     fn check(&self, program: &Path, options: &[&str], arguments: &[&Path], input: Option<&Path>) -> Outcome {
         let before = shared_memory();
         let input = input.map_or(Stdio::null(), |path| File::open(path).expect("a file").into());
@@ -83,7 +83,7 @@ fn a_program_that_crashproof_did_not_build() {
     place.check(&place.file("nothing"), &[], &[], None).is(2, "cannot start");
 }
 
-/// What is no program says which command to type instead.
+/// For a file that is not a program, the message names the command to use instead.
 #[test]
 fn scripts_and_packages_say_what_to_type() {
     let place = Place::new();
@@ -105,6 +105,17 @@ fn a_pm_path_that_does_not_exist() {
     place.check(&program, &["--pm-path", "/no/such/path*"], &[], None).is(3, "no persistent memory found");
 }
 
+/// What was to prepare the pool fails: that is not the program's fault.
+#[test]
+fn a_setup_that_fails() {
+    let place = Place::new();
+    let program = place.build("int main(int count, char **words) { return count > 1 ? 7 : 0; }");
+    let setup = format!("{} prepare", program.display());
+    let outcome = place.check(&program, &["--setup", &setup], &[], None);
+    outcome.is(2, "--setup: ");
+    assert!(outcome.text.contains("fails (it exits with code 7)"), "{}", outcome.text);
+}
+
 #[test]
 fn a_program_without_persistent_memory() {
     let place = Place::new();
@@ -114,7 +125,7 @@ fn a_program_without_persistent_memory() {
     place.check(&program, &["--format", "json"], &[], None).is(3, "\"verdict\":\"unknown\"");
 }
 
-/// Without a word about persistent memory, a file that is mapped shared is taken for it.
+/// Without options for persistent memory, a file that is mapped shared counts as persistent.
 #[test]
 fn a_program_that_maps_a_file_elsewhere() {
     let place = Place::new();
@@ -153,7 +164,7 @@ fn files_that_are_no_programs() {
         fs::write(place.file(name), "#!/bin/sh\n").expect("a file");
         place.check(&place.file(name), &[], &[], None).is(2, complaint);
     }
-    // Arguments of a program go behind `--`.
+    // Arguments of the program follow `--`.
     let options = [program.to_str().expect("UTF-8")];
     place.check(&program, &options, &[], None).is(2, "a program's arguments go after `--`");
 }
@@ -217,7 +228,7 @@ int main(void) {
     let input = place.file("input");
     fs::write(&input, "hello\nworld\n").expect("a file");
     place.check(&program, &[], &[], Some(&input)).is(0, "clean");
-    // Without one it is empty, not the terminal's.
+    // Without one, standard input is empty rather than the terminal's.
     place.check(&program, &[], &[], None).is(2, "fails without any crash");
 }
 
@@ -233,7 +244,7 @@ fn recoveries_that_hurt_the_machine_hurt_only_themselves() {
              *r = 1; crashproof_persist(r, 8); return 0; }}"
         )
     };
-    // A file as large as the pool, and the disk that is full.
+    // A file as large as the pool, and a full disk.
     let disk = place.build(&text(
         "int f = open(argv[1], O_CREAT | O_WRONLY, 0600); if (pwrite(f, r, 1, 1L << 40) > 0) abort(); \
          unlink(argv[1]); int full = open(\"/dev/full\", O_WRONLY); if (write(full, \"x\", 1) > 0) abort();",

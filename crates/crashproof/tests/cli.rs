@@ -1,23 +1,22 @@
-//! The command line, as people meet it: every `console` block of `cmd/*.md`, of the book and of the README is run
-//! and must print what it says there. `make bless` writes down what it prints now.
+//! The command line as users see it: every `console` block of `cmd/*.md`, of the book and of the README is run, and
+//! must print what is written there. `make bless` updates the expected output.
 //!
-//! `cmd/NAME.in` is the directory that the commands of `cmd/NAME.md` run in; the others run in the
-//! repository's own.
+//! `cmd/NAME.in` is the working directory for the commands of `cmd/NAME.md`; others run in the repository.
 //!
-//! README and book show what a reader will see, without the test's own marks: the exit codes of a block's commands stand in
-//! a comment above it (`<!-- exit 1 0 -->`), and ids of failures, which depend on the compiler, may be any.
+//! README and book show what a reader will see, without the test's markers: the exit codes of a block's commands are in
+//! a comment above it (`<!-- exit 1 0 -->`), and ids of failures, which depend on the compiler, are not compared.
 
 use std::path::{Path, PathBuf};
 
 #[test]
 fn the_command_line_says_what_is_written_down() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    // The other test of this process does not mind where it is.
+    // The other test of this process does not depend on the directory.
     std::env::set_current_dir(&root).expect("the repository");
     let cases = trycmd::TestCases::new();
     cases
         .register_bin("crashproof", trycmd::cargo::cargo_bin!("crashproof"))
-        // Help is wrapped to the terminal and colors depend on it; neither should depend on who runs the tests.
+        // Help is wrapped to the terminal's width, and colors depend on it; the test fixes both.
         .env("COLUMNS", "80")
         .env("NO_COLOR", "1")
         .env("CRASHPROOF_PLUGIN", crashproof_toolchain::testing::plugin().to_str().expect("a path in UTF-8"))
@@ -51,10 +50,10 @@ fn the_command_line_says_what_is_written_down() {
             }
         }
     }
-    // What `prove --replay` built.
+    // Programs built by `prove --replay`.
     for program in ["follow", "reads", "eadr"] {
         let built = Path::new("crates/crashproof/tests/cmd/prove.in").join(program);
-        // A counterexample that cannot be replayed builds nothing.
+        // A counterexample that cannot be replayed builds none.
         let _ = std::fs::remove_file(built);
     }
 }
@@ -74,14 +73,14 @@ fn shown_to_readers() -> Vec<(PathBuf, PathBuf)> {
 const EXITS: &str = "<!-- exit ";
 const REPLAY: &str = "crashproof replay ";
 
-/// An id of eight digits after the command that takes it.
+/// An eight-digit id after the command that takes it.
 fn id_at(line: &str) -> Option<std::ops::Range<usize>> {
     let start = line.find(REPLAY)? + REPLAY.len();
     let id = line.get(start..start + 8)?;
     id.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(start..start + 8)
 }
 
-/// A page with exit codes where the test wants them, and without what differs from machine to machine.
+/// A page with exit codes in the test's format, and without machine-dependent parts.
 fn with_marks(text: &str) -> String {
     let mut exits: Vec<String> = Vec::new();
     let (mut inside, mut command) = (false, 0);
@@ -111,7 +110,7 @@ fn with_marks(text: &str) -> String {
     marked
 }
 
-/// The page again: exit codes in its comment, ids as they were.
+/// The original page: exit codes in comments, ids unchanged.
 fn without_marks(text: &str, before: &str) -> String {
     let mut ids = before.lines().filter_map(|line| id_at(line).map(|id| line[id].to_owned()));
     let mut page: Vec<String> = Vec::new();

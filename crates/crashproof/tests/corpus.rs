@@ -1,7 +1,7 @@
-//! The litmus corpus: every file says in `//!` lines what is expected of it, and every engine must say so.
+//! The litmus corpus: every file states its expected answers in `//!` lines, and every engine must give them.
 //!
-//! How much work each engine does is kept in `litmus/explored.txt`: an engine that suddenly explores more has
-//! changed. `make bless` writes it anew.
+//! The amount of work of each engine is recorded in `litmus/explored.txt`, so that an engine that suddenly explores
+//! more is noticed. `make bless` updates it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,7 +34,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// What a file's `//!` lines say.
+/// The expectations in a file's `//!` lines.
 #[derive(Debug, Default)]
 struct Expected {
     count: Option<usize>,
@@ -71,7 +71,7 @@ fn yes_no(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// Everything in which `answer` is not as expected.
+/// All differences between `answer` and the expectations.
 fn differences(test: &Test, expected: &Expected, answer: &Answer) -> Vec<String> {
     let order = test.locations_by_name();
     let states: Vec<String> = answer

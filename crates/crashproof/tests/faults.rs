@@ -1,8 +1,8 @@
 //! The tool's own system calls fail, one at a time: descriptors, processes, threads, memory or disk run out, calls are
-//! interrupted, writes are short. Every command ends with a documented exit code and a sentence, never with a panic; it
-//! leaves nothing behind, and what it reports as found is what it finds undisturbed.
+//! interrupted, writes are short. Every command ends with a documented exit code and a message, never with a panic; it
+//! leaves nothing behind, and reports only what it also finds undisturbed.
 //!
-//! `CRASHPROOF_FAULTS` sets how many calls of each kind fail in turn; `make soak` uses more.
+//! `CRASHPROOF_FAULTS` sets how many calls of each kind fail; `make soak` uses more.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use crashproof_toolchain::testing;
 
-/// A call, and how it fails.
+/// A call, and the error it returns.
 const FAULTS: [(&str, i32); 22] = [
     ("open64", libc::EMFILE),
     ("mmap64", libc::ENOMEM),
@@ -53,11 +53,11 @@ impl Bench {
         Bench { directory, library }
     }
 
-    /// Runs a command whose `nth` call fails; also gives how many such calls there were.
+    /// Runs a command whose `nth` call fails; also returns the number of such calls.
     fn run(&self, arguments: &[&str], (call, error): (&str, i32), nth: u64) -> (Output, u64) {
         let counter = self.directory.path().join("counter");
         let _ = std::fs::remove_file(&counter);
-        // A net for hangs, not a measure.
+        // A safety net against hangs, not a measurement.
         let mut command = Command::new("timeout");
         command.args(["--kill-after=5", "600", env!("CARGO_BIN_EXE_crashproof")]).args(arguments);
         let output = command
@@ -77,10 +77,10 @@ impl Bench {
         (output, u64::from_ne_bytes(calls[..8].try_into().expect("eight bytes")))
     }
 
-    /// What is wrong about how a command ended.
+    /// What is wrong about the end of a command.
     fn complaint(&self, output: &Output, undisturbed: i32) -> Option<String> {
         let errors = String::from_utf8_lossy(&output.stderr);
-        // The standard library gives up where a thread's guard page cannot be had.
+        // The standard library aborts if a thread's guard page cannot be allocated.
         if errors.contains("failed to allocate an alternative stack") {
             self.sweep();
             return None;
@@ -99,7 +99,7 @@ impl Bench {
         }
     }
 
-    /// Empties the temporary directory, and names what was in it.
+    /// Empties the temporary directory, and returns its content.
     fn sweep(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.directory.path().join("tmp")).expect("a directory");
         let left: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -151,7 +151,7 @@ fn check_survives_every_failing_call() {
     bench.every_fault(&["check", "-j", "2", "./program"], most(3));
 }
 
-/// What goes on with earlier results, and what edits sources.
+/// Commands that continue from earlier results, and commands that edit sources.
 #[test]
 fn later_commands_survive_every_failing_call() {
     let bench = Bench::new();
@@ -171,7 +171,7 @@ fn later_commands_survive_every_failing_call() {
     let kept = kept.map(|entry| entry.expect("a file").path()).next().expect("a token");
     let id = kept.file_stem().expect("a name").to_string_lossy().into_owned();
     bench.every_fault(&["replay", "--trust", &id], most(1));
-    // It compiles, again and again: for `make soak`.
+    // It compiles repeatedly, so it is for `make soak`.
     bench.every_fault(&["fix", "list.c"], most(0));
 }
 

@@ -1,5 +1,5 @@
-//! The first command that anybody types: `crashproof check ./program`, without a word about persistent memory. A file that
-//! is mapped shared is what must survive, the report says so, and the user's files stay as they are.
+//! The first command that users try: `crashproof check ./program`, without options for persistent memory. A file that
+//! is mapped shared is what must survive, the report says so, and the user's files remain unchanged.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ struct Place {
     directory: tempfile::TempDir,
 }
 
-/// What came of a check.
+/// The result of a check.
 struct Outcome {
     code: i32,
     text: String,
@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-/// A log that somebody wrote for persistent memory: entries first, then their count.
+/// A log written for persistent memory: entries first, then their count.
 const LOG: &str = r#"
 #include <fcntl.h>
 #include <immintrin.h>
@@ -122,7 +122,7 @@ fn the_users_file_stays_as_it_is() {
     fs::write(place.path("pool"), [0; 576]).expect("a file");
     place.check(&["./program"]).is(0, &["pool: taken as persistent"]);
     assert_eq!(fs::read(place.path("pool")).expect("it is there"), [0; 576]);
-    // What is there already is where the program begins, every time.
+    // Existing content is the starting point of every run.
     let mut old = vec![0; 576];
     (old[0], old[64]) = (1, b'x');
     fs::write(place.path("pool"), &old).expect("a file");
@@ -130,7 +130,7 @@ fn the_users_file_stays_as_it_is() {
     assert_eq!(fs::read(place.path("pool")).expect("it is there"), old);
 }
 
-/// Who asks the kernel and never the processor has a disk in mind: a sector survives whole there.
+/// A program that calls the kernel and never flushes is meant for a disk, on which a sector survives as a whole.
 #[test]
 fn a_program_that_calls_msync_is_on_a_disk() {
     let place = Place::new();
@@ -138,11 +138,11 @@ fn a_program_that_calls_msync_is_on_a_disk() {
     place.check(&["./program"]).is(0, &["on a disk: the program calls msync or fsync", "medium disk"]);
     place.check(&["./program", "--medium", "dax"]).is(0, &["medium dax"]);
     place.gcc(LOG, &["-DMSYNC"]);
-    // The entry is in the same sector as the count, until it is not.
+    // The entry is in the same sector as the count, until sectors are smaller.
     place.check(&["./program", "--sector", "64", "--medium", "disk"]).is(1, &["program.c:31", "synced"]);
 }
 
-/// Files that are mapped to be read, or for nobody else to see, are no data of the program's.
+/// Files mapped read-only or privately are not data of the program.
 #[test]
 fn what_is_only_read_is_no_persistent_memory() {
     let place = Place::new();
@@ -175,7 +175,7 @@ fn what_to_type_next() {
     place.check(&["Cargo.toml"]).is(2, &["crashproof cargo"]);
 }
 
-/// A program that only writes files says which option checks those.
+/// For a program that only writes files, the report names the option that checks those.
 #[test]
 fn a_program_that_only_writes_files() {
     let place = Place::new();

@@ -1,9 +1,9 @@
-//! `crashproof fix` as people call it: on a source, on a project with a build of its own, with the change shown or made.
+//! `crashproof fix` as users call it: on a source, on a project with its own build, showing or applying the change.
 
 use std::path::Path;
 use std::process::Command;
 
-/// A commit without the flush before it; the flush after it is there twice.
+/// A commit whose preceding flush is missing; the following flush is duplicated.
 const STORE: &str = "\
 #include \"store.h\"
 
@@ -52,7 +52,7 @@ impl Project {
         for (name, text) in [("store.c", STORE), ("store.h", HEADER), ("main.c", MAIN)] {
             project.write(name, text);
         }
-        // By hand, and the check says what it sees only if it is told how to look.
+        // Built manually, and the check finds the bug only with the right options.
         project.write("crashproof.toml", "[check]\nrecover = './kv verify'\n");
         project
     }
@@ -82,7 +82,7 @@ impl Project {
         command
     }
 
-    /// Runs crashproof, which must end with this code; what it says.
+    /// Runs crashproof, which must end with this code; returns its output.
     fn run(&self, arguments: &[&str], code: i32) -> String {
         let output = self.command(arguments).output().expect("crashproof runs");
         let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -92,7 +92,7 @@ impl Project {
     }
 }
 
-/// How the project is built.
+/// The build command of the project.
 fn build() -> String {
     format!("{:?} cc -O1 -g main.c store.c -o kv", env!("CARGO_BIN_EXE_crashproof"))
 }
@@ -125,7 +125,7 @@ fn a_project_is_fixed_in_a_copy_or_in_place() {
 #[test]
 fn a_fix_that_does_not_build_changes_nothing() {
     let project = Project::new();
-    // Nothing that was changed is let through, however it is spelled.
+    // This build rejects every change.
     let build = format!("[ $(wc -c < store.c) = {} ] && {}", STORE.len(), build());
     let text = project.run(&["fix", "./kv", "--build", &build, "--apply"], 1);
     assert!(text.contains("store.c:4"), "{text}");
@@ -138,7 +138,7 @@ fn what_cannot_be_built_or_read_is_told_with_the_reason() {
     project.run(&["cc", "-O1", "-g", "main.c", "store.c", "-o", "kv"], 0);
     let text = project.run(&["fix", "./kv"], 1);
     assert!(text.contains("say how to build with --build"), "{text}");
-    // The program is older than its source.
+    // Makes the program older than its source.
     let later = std::time::SystemTime::now() + std::time::Duration::from_secs(10);
     let source = std::fs::File::options().append(true).open(project.at().join("store.c")).expect("a file");
     source.set_modified(later).expect("a time");
@@ -162,7 +162,7 @@ fn a_source_with_another_program_that_recovers() {
     assert!(project.read("one.c").contains(FLUSHED), "{text}");
 }
 
-/// A second mistake, in a function that is given away: no patch for it.
+/// A second bug, in a function whose address escapes: there is no patch for it.
 const SPOILED: &str = "\
 void spoil(struct store *store) {
   long *last = &store->last;
@@ -205,7 +205,7 @@ fn what_leaves_errors_is_written_only_on_request_and_can_be_undone() {
     assert_eq!(project.read("store.c"), before);
 }
 
-/// A build that remembers where it was set up is followed into the copy, and the project stays as it is.
+/// A build that records its location works in the copy, and the project remains unchanged.
 #[test]
 fn a_cmake_project_is_fixed_in_a_copy() {
     let project = Project::new();
@@ -242,7 +242,7 @@ fn a_cmake_project_is_fixed_in_a_copy() {
     assert!(project.read("src/store.c").contains(FLUSHED));
 }
 
-/// The storage engine of the book: its first draft, with four mistakes, becomes what is in `examples/engine`.
+/// The storage engine of the book: fixing its first draft, which has four bugs, gives `examples/engine`.
 #[test]
 fn the_engine_of_the_book_is_what_the_draft_becomes() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/engine");
@@ -272,7 +272,7 @@ fn the_engine_of_the_book_is_what_the_draft_becomes() {
     );
     let run = |arguments: &[&str], code: i32| {
         let mut command = project.command(arguments);
-        // This test may itself run under a cargo that set these.
+        // This test may itself run under a cargo that sets these.
         for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "RUSTC_WRAPPER"] {
             command.env_remove(name);
         }

@@ -1,5 +1,5 @@
-//! Code that was not rebuilt: libraries and programs that a plain compiler built, interpreters, static programs. What
-//! they do to persistent memory is followed, and judged as if they had been rebuilt.
+//! Code that was not rebuilt: libraries and programs built by a plain compiler, interpreters, static programs. Their
+//! effects on persistent memory are followed, and judged as if they had been rebuilt.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ struct Place {
     directory: tempfile::TempDir,
 }
 
-/// What came of a check.
+/// The result of a check.
 struct Outcome {
     code: i32,
     text: String,
@@ -73,7 +73,7 @@ fn place_of(outcome: &Outcome) -> String {
     line.trim().to_owned()
 }
 
-/// The line of a source that is marked.
+/// The marked line of a source.
 fn marked(source: &str) -> usize {
     source.lines().position(|line| line.contains("// MARK")).expect("a mark") + 1
 }
@@ -103,7 +103,7 @@ int main(void) {
 }
 "#;
 
-/// libpmem is the runtime, wherever and however a link line names it, installed or not.
+/// libpmem is the runtime, wherever a link line names it, installed or not.
 #[test]
 fn libpmem_in_any_order() {
     let place = Place::new();
@@ -168,7 +168,7 @@ int main(void) {
 }
 "#;
 
-/// A library that plain gcc built stores, copies with `rep movsb`, flushes and fences.
+/// A library built with plain gcc stores, copies with `rep movsb`, flushes and fences.
 #[test]
 fn a_plain_library() {
     let place = Place::new();
@@ -180,7 +180,7 @@ fn a_plain_library() {
     place.cc(&["-DBAD", "program.c", "-o", "bad"]);
     let bad = place.check(&["./bad"]);
     bad.is(1, "plain.c:4");
-    // Without symbols it is the same, but the place has no line.
+    // Without symbols the result is the same, except that the place has no line.
     place.run("gcc", &["-O2", "-s", "-shared", "-fPIC", "plain.c", "-o", "libplain.so"]);
     place.check(&["./good"]).is(0, "clean");
     place.check(&["./bad"]).is(1, "");
@@ -218,7 +218,7 @@ int main(void) {
 }
 "#;
 
-/// A program that was never near `crashproof cc` gets the verdict and the lines of the rebuilt one.
+/// A program never compiled with `crashproof cc` gets the verdict and the lines of the rebuilt one.
 #[test]
 fn a_plain_program() {
     let place = Place::new();
@@ -265,7 +265,7 @@ int main(void) {
 }
 "#;
 
-/// A file that is written past the C library is not followed: nobody is accused of what that leaves.
+/// A file written by raw system calls is not followed: no bug is reported because of what that leaves.
 #[test]
 fn raw_writes() {
     let place = Place::new();
@@ -274,7 +274,7 @@ fn raw_writes() {
     place.check(&["--pm-path", ".", "./raw"]).is(3, "written by system calls of its own");
 }
 
-/// The heap is persistent for rebuilt code only: a program that was not rebuilt is told so.
+/// The heap is persistent only for rebuilt code: for other programs the report says so.
 #[test]
 fn a_persistent_heap() {
     let place = Place::new();
@@ -284,7 +284,7 @@ fn a_persistent_heap() {
     place.check(&["--pm-heap", "./heap"]).is(3, "CC=\"crashproof cc\"");
 }
 
-/// A static program is refused before it runs: it would change the real file.
+/// A static program is rejected before it runs: it would change the real file.
 #[test]
 fn a_static_program() {
     let place = Place::new();
@@ -357,7 +357,7 @@ int main(void) {
 "#;
 
 /// Stores that the compiler does not see: assembly that stores, flushes and fences in one statement, the kernel, a
-/// `memcpy` that comes before the runtime's.
+/// `memcpy` that takes precedence over the runtime's.
 #[test]
 fn stores_by_other_ways() {
     let place = Place::new();
@@ -396,7 +396,7 @@ int main() {
 }
 "#;
 
-/// libstdc++ keeps its threads in memory that is persistent, too: it sees what other threads stored, under any schedule.
+/// libstdc++ keeps thread state in persistent memory, too: it sees other threads' stores under every schedule.
 #[test]
 fn threads_of_libstdcxx_in_a_persistent_heap() {
     let place = Place::new();
@@ -450,7 +450,7 @@ int main(void) {
 }
 "#;
 
-/// System calls past the C library: served where the runtime knows them, otherwise named.
+/// Raw system calls: handled if the runtime knows them, otherwise reported.
 #[test]
 fn raw_system_calls() {
     let place = Place::new();
@@ -531,7 +531,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Fences are found in stripped libraries without unwind tables, too. Where they cannot be, the verdict is UNKNOWN.
+/// Fences are found in stripped libraries without unwind tables, too. If they cannot be found, the verdict is UNKNOWN.
 #[test]
 fn fences_that_no_table_knows() {
     let place = Place::new();
@@ -601,7 +601,7 @@ int main(void) {
 }
 "#;
 
-/// The distribution's libpmemobj, by a plain program and by one that was rebuilt: it creates its pool, and recovers.
+/// The distribution's libpmemobj, used by a plain and by a rebuilt program: it creates its pool, and recovers.
 #[test]
 fn libpmemobj_of_the_distribution() {
     if !Path::new("/usr/include/libpmemobj.h").exists() {
@@ -651,7 +651,7 @@ int main(void) {
 }
 "#;
 
-/// A pool at an address that the program chose, with pointers into itself, named by a pattern.
+/// A pool at an address chosen by the program, with internal pointers, named by a pattern.
 #[test]
 fn pools_at_fixed_addresses() {
     let place = Place::new();
@@ -694,7 +694,7 @@ int main(void) {
 }
 "#;
 
-/// What a forked child stores is followed, whoever built it.
+/// The stores of a forked child are followed, rebuilt or not.
 #[test]
 fn forked_children() {
     let place = Place::new();
@@ -736,7 +736,7 @@ int main(void) {
 }
 "#;
 
-/// A timer's signal comes to a program that waits for it in a loop of its own, too.
+/// A timer's signal also reaches a program that waits for it in its own loop.
 #[test]
 fn timers() {
     let place = Place::new();
@@ -771,7 +771,66 @@ int main() {
 }
 "#;
 
-/// What a library without debug information does is told where the program calls it.
+const SORTED: &str = r#"
+#include "pool.h"
+#include <algorithm>
+#include <new>
+#include <string>
+struct s { long sorted[8]; long values[64]; alignas(64) char name[sizeof(std::string)]; };
+int main() {
+  s *p = static_cast<s *>(pool(4096));
+  std::string *name = reinterpret_cast<std::string *>(p->name), wanted(40, 'n');
+  if (p->sorted[0]) {
+    for (int i = 0; i < 64; i++)
+      if (p->values[i] != i + 1)
+        return 1;
+#ifdef NAME
+    return *name != wanted;
+#endif
+    return 0;
+  }
+  for (int i = 0; i < 64; i++)
+    p->values[i] = i * 27 % 64 + 1;
+  persist(p->values, sizeof p->values);
+  std::sort(p->values, p->values + 64); // SORT
+#ifndef BAD
+  persist(p->values, sizeof p->values);
+#endif
+#ifdef NAME
+  new (name) std::string(wanted); // NAME
+  persist(name, sizeof *name);
+#endif
+  p->sorted[0] = 1;
+  persist(p->sorted, 8);
+}
+"#;
+
+/// Findings in a template that was not inlined, and in a library without debug information, are reported where the program
+/// calls it.
+#[test]
+fn findings_in_templates_are_told_where_they_are_called() {
+    let place = Place::new();
+    place.write("sorted.cpp", SORTED);
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../tests/plain");
+    let line = |mark: &str| {
+        let at = SORTED.lines().position(|line| line.ends_with(mark)).expect("a mark");
+        format!("sorted.cpp:{}", at + 1)
+    };
+    for optimization in ["-O0", "-O2"] {
+        place.run("g++", &["-g", optimization, include, "sorted.cpp", "-o", "good"]);
+        place.check(&["--pm-path", ".", "./good"]).is(0, "clean");
+        place.run("g++", &["-g", optimization, include, "-DBAD", "sorted.cpp", "-o", "bad"]);
+        let bad = place.check(&["--pm-path", ".", "./bad"]);
+        bad.is(1, "never flushed");
+        assert!(place_of(&bad).contains(&line("// SORT")), "{}", bad.text);
+        place.run("g++", &["-g", optimization, include, "-DNAME", "sorted.cpp", "-o", "name"]);
+        let name = place.check(&["--pm-path", ".", "./name"]);
+        name.is(1, "volatile-pointer");
+        assert!(place_of(&name).contains(&line("// NAME")), "{}", name.text);
+    }
+}
+
+/// Findings in a library without debug information are reported where the program calls it.
 #[test]
 fn findings_in_libraries_are_told_where_they_are_called() {
     let place = Place::new();
@@ -784,7 +843,7 @@ fn findings_in_libraries_are_told_where_they_are_called() {
     assert!(place_of(&bad).contains(&format!("stream.cpp:{}", marked(STREAM))), "{}", bad.text);
 }
 
-/// Programs as people write them get the verdict and the line of the rebuilt program, optimized and not.
+/// Typical programs get the verdict and the line of the rebuilt program, optimized or not.
 #[test]
 fn plain_programs_are_judged_as_rebuilt_ones() {
     let place = Place::new();
@@ -800,7 +859,7 @@ fn plain_programs_are_judged_as_rebuilt_ones() {
         let source = path.file_name().and_then(|name| name.to_str()).expect("a name");
         fs::copy(path, place.path(source)).expect("a copy");
         let cpp = source.ends_with(".cpp");
-        // Both ways of compiling, each for every other program.
+        // Both ways of compiling, each for every second program.
         let optimization = ["-O0", "-O2"][number % 2];
         let common = ["-g", optimization, &include, "-mcx16", "-mclflushopt", source, "-lpthread", "-o"];
         let compiler = if cpp { "g++" } else { "gcc" };
@@ -853,7 +912,8 @@ int main(void) {
 }
 "#;
 
-/// Results that each thread leaves for who joins it, and a list behind a lock: nothing of that is talk in an order that matters.
+/// Results that each thread leaves for the joining one, and a list behind a lock: communication whose order does not
+/// matter.
 const LOCKED: &str = r#"
 #include "pool.h"
 #include <pthread.h>
@@ -893,8 +953,8 @@ int main(void) {
 }
 "#;
 
-/// Threads that were not rebuilt talk through a flag by plain loads and stores: both orders are explored. Those that lock what
-/// they share need no more schedules than their locks have.
+/// Threads that were not rebuilt communicate through a flag with plain loads and stores: both orders are explored.
+/// Threads that protect shared data with locks need no additional schedules.
 #[test]
 fn plain_accesses_of_volatile_memory_are_explored() {
     let place = Place::new();
@@ -940,7 +1000,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// A program that starts itself again shares its files with that: what the other one stores is not seen, and no error.
+/// A program that starts itself again shares its files with the new process: those stores are not seen, and no error.
 #[test]
 fn a_program_that_starts_itself() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Parsers of the command line that read data, on damaged inputs: they accept or refuse, and never panic. Damaged bitcode is in
+//! The command line's parsers on damaged inputs: they accept or reject, and never panic. Damaged bitcode is covered by
 //! `crates/frontend/tests/hostile.rs`.
 
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn files_below(directory: &Path, ending: &str, found: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// What `make fuzz` begins with, too.
+/// The same seeds as `make fuzz`.
 fn seeds(parser: &str) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     files_below(&repository().join("fuzz/seeds").join(parser), "", &mut found);
@@ -87,7 +87,7 @@ fn descriptions() {
 
 #[test]
 fn assembly() {
-    // Template and constraints, as LLVM keeps them.
+    // Template and constraints, as stored by LLVM.
     try_all("assembly", &seeds("assembly"), 5000, &|bytes| {
         let text = String::from_utf8_lossy(bytes);
         let (template, constraints) = text.split_once('|').unwrap_or((&text, ""));
@@ -108,7 +108,7 @@ const BUGGY: &str = "#include <crashproof.h>\n\
     if (crashproof_crashes()) return p->flag && !p->data;\n\
     p->data = 1;\n  p->flag = 1;\n  crashproof_persist(&p->flag, 8);\n}\n";
 
-/// A program with one bug, in a directory of its own.
+/// A program with one bug, in a separate directory.
 struct Subject {
     directory: tempfile::TempDir,
 }
@@ -132,7 +132,7 @@ impl Subject {
         command.env_remove("XDG_STATE_HOME").env_remove("XDG_CONFIG_HOME").output().expect("it runs")
     }
 
-    /// The exit code of a command, which is a documented one.
+    /// The exit code of a command, which must be a documented one.
     fn code(&self, arguments: &[&str]) -> i32 {
         let output = self.run(arguments);
         let told = String::from_utf8_lossy(&output.stderr);
@@ -157,11 +157,11 @@ fn tokens() {
     let token = String::from_utf8(token).expect("text").trim().to_owned();
     let json = data_encoding::BASE64URL_NOPAD.decode(token.as_bytes()).expect("a token");
     try_all("tokens", &[token.into()], 3000, &|bytes| Token::decode(&String::from_utf8_lossy(bytes)).is_ok());
-    // Damaged before it is encoded: otherwise hardly anything gets as far as the reader of the fields.
+    // Damaged before encoding: otherwise hardly any input would reach the parser of the fields.
     try_all("token fields", std::slice::from_ref(&json), 3000, &|bytes| {
         Token::decode(&data_encoding::BASE64URL_NOPAD.encode(bytes)).is_ok()
     });
-    // Those that are still tokens are replayed.
+    // Those that are still valid tokens are replayed.
     let mut random = Random::new(number("PROPTEST_RNG_SEED", 1));
     let mut left = number("CRASHPROOF_INPUTS", 1000).div_ceil(50);
     while left > 0 {
@@ -192,7 +192,7 @@ fn compilation_databases() {
     }
 }
 
-/// What is left of a checkpoint or a shard is used or refused; it never makes a bug go away.
+/// A damaged checkpoint or shard is used or rejected; it never hides a bug.
 #[test]
 fn checkpoints_and_shards() {
     let subject = Subject::new();

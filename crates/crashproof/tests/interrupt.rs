@@ -1,5 +1,5 @@
-//! A check that goes on: what it finds is told as lines of JSON, and after Ctrl-C what was found so far is reported, and
-//! nothing is left behind.
+//! A long check: findings are reported as lines of JSON, and after Ctrl-C the findings so far are reported, and nothing
+//! is left behind.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::processes::running;
 
 mod processes;
 
-/// A check that would not end in a lifetime, in its own temporary directory.
+/// A check that would practically never end, with its own temporary directory.
 fn check(directory: &Path, flags: &[&str], format: &str) -> Child {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/search/many_lines.c");
     let program = directory.join("program");
@@ -39,7 +39,7 @@ fn an_interrupted_check_reports_what_it_found_and_leaves_nothing_behind() {
     for (flags, code, verdict) in [(&[][..], 1, "findings"), (&["-DSILENT"], 3, "unknown")] {
         let directory = tempfile::tempdir().expect("a directory");
         let mut child = check(directory.path(), flags, "json");
-        // It tells how it is going once it has been going for a while.
+        // It shows progress after a while.
         let mut told = String::new();
         let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
         errors.read_line(&mut told).expect("a line");
@@ -64,18 +64,18 @@ fn the_second_interruption_ends_everything_at_once_and_leaves_nothing_behind() {
     let mut child = check(directory.path(), &["-DSILENT"], "json");
     let mut told = String::new();
     BufReader::new(child.stderr.take().expect("a pipe")).read_line(&mut told).expect("a line");
-    // Two signals that come together may be taken for one.
+    // Two signals in quick succession may be merged.
     while child.try_wait().expect("a child").is_none() {
         interrupt(&child);
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    // Whichever came first, its end in good order or the second signal.
+    // Either its orderly end or the second signal came first.
     assert!(matches!(child.wait().expect("an end").code(), Some(3 | 130)));
     let left = std::fs::read_dir(directory.path().join("tmp")).expect("a directory").count();
     assert_eq!(left, 0, "files left behind");
     let mut left = running(directory.path());
     while !left.is_empty() {
-        // They were killed, and take a moment to go.
+        // They were killed, and take a moment to disappear.
         left = running(directory.path());
     }
 }

@@ -1,5 +1,5 @@
-//! Limits of the machine and of the user, and programs that cannot be checked: one clear sentence, and the exit code that
-//! says what it means.
+//! Limits of the machine and of the user, and programs that cannot be checked: one clear sentence, and the documented
+//! exit code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl Bench {
         program
     }
 
-    /// Runs a line of shell in which `crashproof` is the tool.
+    /// Runs a shell command in which `crashproof` is the tool.
     #[track_caller]
     fn shell(&self, line: &str, code: i32, part: &str) {
         let tool = Path::new(env!("CARGO_BIN_EXE_crashproof")).parent().expect("a directory");

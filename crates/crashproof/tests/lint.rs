@@ -1,5 +1,5 @@
-//! `crashproof lint` and `crashproof cc --lint` as projects use them: every kind of input, findings to live with, and input
-//! that is not what it should be.
+//! `crashproof lint` and `crashproof cc --lint` as projects use them: every kind of input, accepted findings, and
+//! invalid input.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -116,7 +116,7 @@ void use(Store &store, Node *node) { store.put(node, 1); store.forget(node); }
 ";
     let project = project(&[("store.cpp", source)]);
     let text = run(project.path(), &["lint", "store.cpp"], 1);
-    // The virtual function writes back what `put` stored, nothing what `forget` stored.
+    // The virtual function writes back what `put` stored; nothing writes back what `forget` stored.
     contains(&text, &["`node->next` is stored to, but never written back", "store.cpp:30:5", "1 error"]);
 }
 
@@ -205,7 +205,7 @@ void half(struct pair *pair) { pair->first = 1; write_back(&pair->first); pair->
     let project = project(&[("flush.c", flush), ("caller.c", caller), ("unknown.c", &unknown)]);
     let text = run(project.path(), &["lint", "flush.c", "caller.c"], 1);
     contains(&text, &["`pair->late` is stored to", "caller.c:4:75", "1 error"]);
-    // Alone, nobody knows what the other function does with what it is given.
+    // Alone, the other function's use of its arguments is unknown.
     let text = run(project.path(), &["lint", "unknown.c"], 3);
     contains(&text, &["PM passed to the unknown function `write_back`", "(unknown.c:"]);
 }
@@ -227,7 +227,7 @@ void open(char *pool) { new (pool) Log; }
 ";
     let sources = [("log.h", header), ("log.cc", log), ("child.cc", child), ("user.cc", user)];
     let project = project(&sources);
-    // In every order: a source that calls it by one name or both may come before the one that defines it.
+    // In every order: a source that calls it by one or both names may precede the one that defines it.
     for order in [
         ["log.cc", "child.cc", "user.cc"],
         ["user.cc", "log.cc", "child.cc"],
@@ -247,7 +247,7 @@ fn programs_that_define_the_same_are_kept_apart() {
     let project = project(&[("one.c", &program("")), ("two.c", &program("p.late = 3;"))]);
     let text = run(project.path(), &["lint", "one.c", "two.c"], 3);
     contains(&text, &["defined by several modules, each of which is taken to use its own: main, set"]);
-    // An ordinary variable is volatile, flushed or not.
+    // An ordinary variable is volatile, even if flushed.
     contains(&text, &["no persistent memory found"]);
 }
 
@@ -282,14 +282,14 @@ fn a_compilation_database_in_all_its_forms() {
         &["src/a.c:13", "1 error", "src/broken.c does not compile", "expected parameter declarator"],
     );
     contains(&text, &["clang does not know were left out: -fconserve-stack", "not read: start.S"]);
-    // The build directory is somebody else's.
+    // The build directory belongs to the user's build.
     let mut left: Vec<_> = std::fs::read_dir(at.join("build"))
         .expect("a directory")
         .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
         .collect();
     left.sort();
     assert_eq!(left, ["compile_commands.json", "more.rsp", "options.rsp"]);
-    // Without a finding, what does not compile keeps it from being clean.
+    // Without findings, a source that does not compile still prevents a clean verdict.
     write(at, "src/a.c", "int nothing;\n");
     run(at, &["lint", "build/compile_commands.json"], 3);
 }
@@ -325,9 +325,9 @@ fn while_compiling_findings_are_warnings() {
     assert!(at.join("bad.o").exists());
     let text = run(at, &["cc", "--lint-deny", "-mclwb", "-c", "bad.c", "-o", "bad.o"], 1);
     contains(&text, &["bad.c:13:14: error: "]);
-    // clang's own errors are clang's.
+    // clang reports its own errors.
     contains(&run(at, &["cc", "--lint", "-c", "broken.c"], 1), &["broken.c:1:8: error: "]);
-    // Findings to live with are those of the project.
+    // Accepted findings are those of the project.
     write(at, "crashproof.toml", "[[suppress]]\nrule = 'unflushed-write'\nreason = 'known'\n");
     assert_eq!(run(at, &["cc", "--lint-deny", "-mclwb", "-c", "bad.c", "-o", "bad.o"], 0), "");
 }
@@ -391,7 +391,7 @@ fn what_is_suppressed_or_known_does_not_count() {
         &run(at, &["lint", "src/bad.c", "--baseline", "known.json"], 0),
         &["1 finding known from the baseline"],
     );
-    // Lines may move; a new store is new.
+    // Lines may move; a new store is a new finding.
     write(at, "src/bad.c", &format!("// moved\n\n{BAD}"));
     run(at, &["lint", "src/bad.c", "--baseline", "known.json"], 0);
     write(at, "src/bad.c", &BAD.replace("pair->late = 2;", "pair->pad[50] = 2;"));
@@ -421,7 +421,7 @@ fn an_enormous_function_is_unknown_by_name() {
         .output()
         .expect("it runs");
     contains(&text(&output), &["not covered: `enormous`: ", "16 paths", "500 steps"]);
-    // What is found on the paths that were walked counts; what is not walked is never a pass.
+    // Findings on walked paths count; paths that were not walked never count as passed.
     assert!(matches!(output.status.code(), Some(1 | 3)), "{}", text(&output));
 }
 
@@ -443,7 +443,7 @@ int main(void) {
         &run(at, &["lint", "none.c"], 3),
         &["no persistent memory found: ", "pmem_map_file", "--api FILE"],
     );
-    // A file that is mapped shared is persistent, and the report says on what evidence.
+    // A file mapped shared is persistent, and the report states the evidence.
     contains(&run(at, &["lint", "pool.c"], 1), &["pool: mmap in main, pool.c:4", "unflushed-write"]);
     let text = run(at, &["lint", "none.c", "--format", "json"], 3);
     let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");

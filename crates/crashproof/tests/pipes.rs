@@ -1,4 +1,4 @@
-//! Output that cannot be written: a reader that has seen enough, a full disk, a place that does not exist.
+//! Output that cannot be written: a reader that stops early, a full disk, a missing directory.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -21,7 +21,7 @@ fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The reader takes one line and goes; the exit code is that of the verdict, and nobody complains.
+/// The reader takes one line and exits; the exit code is that of the verdict, without any message.
 #[test]
 fn a_broken_pipe_is_no_error() {
     for (arguments, code) in [(&["check", BAD][..], 1), (&["explain"], 0), (&["litmus", "litmus"], 0)] {
@@ -51,7 +51,7 @@ fn a_full_disk_is_said() {
     assert!(told(&output).contains("No space left"), "{}", told(&output));
 }
 
-/// Said before the work begins.
+/// Reported before the work begins.
 #[test]
 fn what_cannot_be_written_is_said_at_once() {
     for option in [

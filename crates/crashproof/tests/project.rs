@@ -1,4 +1,4 @@
-//! A project of its own: settings, findings to live with, a baseline, sources that changed or cannot be read.
+//! A separate project: settings, accepted findings, a baseline, sources that changed or cannot be read.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn a_baseline_fails_only_on_what_is_new() {
     run(at, &["check", "bad.c", "--write-baseline", "known.json"], 0);
     let text = run(at, &["check", "bad.c", "--baseline", "known.json"], 0);
     assert!(text.contains("1 finding known from the baseline"), "{text}");
-    // Lines move, and it is still known; something new is not.
+    // A finding whose line moved is still known; a new one is not.
     write(at, "bad.c", &format!("/* a\n * comment\n */\n\n{SOURCE}"));
     run(at, &["check", "bad.c", "--baseline", "known.json"], 0);
     write(at, "bad.c", &SOURCE.replace("data = 42;", "data = 40 + 2;"));
@@ -62,7 +62,7 @@ fn what_is_suppressed_does_not_count_and_says_why() {
     assert!(text.contains("1 finding suppressed"), "{text}");
     let text = run(at, &["check", "-v", "bad.c"], 0);
     assert!(text.contains("(suppressed: ticket 12) bad.c:"), "{text}");
-    // One that fits nothing is reported, where it stands.
+    // A suppression without a match is reported with its place.
     write(at, "crashproof.toml", &format!("{suppress}\n[[suppress]]\nfunction = 'gone'\nreason = 'old'\n"));
     let text = run(at, &["check", "bad.c"], 0);
     assert!(text.contains("crashproof.toml:6: unused suppression (reason: old)"), "{text}");
@@ -90,7 +90,7 @@ fn settings_are_read_from_above_and_mistakes_are_shown() {
     }
 }
 
-/// A flush that is missing does not matter where caches survive, whoever judges and whoever says so.
+/// With persistent caches a missing flush does not matter, for every engine and every source of the setting.
 #[test]
 fn every_engine_obeys_the_machine_of_the_settings() {
     let project = project();
@@ -117,7 +117,7 @@ fn every_engine_obeys_the_machine_of_the_settings() {
         with("", &[], 1);
         with("", &["--eadr"], 0);
         with("[model]\neadr = true\n", &[], 0);
-        // The command line goes first.
+        // The command line takes precedence.
         with("[model]\neadr = true\n", &["--eadr=false"], 1);
     }
     let fixes = |settings: &str, more: &[&str]| {
@@ -127,23 +127,23 @@ fn every_engine_obeys_the_machine_of_the_settings() {
     assert!(fixes("", &[]) && !fixes("", &["--eadr"]) && !fixes("[model]\neadr = true\n", &[]));
     assert!(fixes("[model]\neadr = true\n", &["--eadr=false"]));
     write(at, "crashproof.toml", "");
-    // A replay is of the run that was checked, whatever the settings say now.
+    // A replay repeats the checked run, regardless of the current settings.
     let report = run(at, &["check", "bad.c", "--format", "json"], 1);
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
     let token = report["findings"][0]["replay"].as_str().expect("a token");
     write(at, "crashproof.toml", "[model]\neadr = true\n");
     run(at, &["replay", token], 1);
-    // lint cannot judge by another machine, and says so.
+    // lint cannot judge for another machine, and says so.
     let text = run(at, &["lint", "bad.c"], 1);
     assert!(text.contains("lint assumes that caches are lost"), "{text}");
-    // A mistake in the settings is shown by every command that reads them.
+    // Every command that reads the settings reports mistakes in them.
     write(at, "crashproof.toml", "[model]\nedar = true\n");
     for command in commands.into_iter().chain([&["fix", "claim.c"][..]]) {
         assert!(run(at, command, 2).contains("crashproof.toml:2: unknown field `edar`"));
     }
 }
 
-/// Where persistent memory is: the command line before the environment before the file.
+/// Locations of persistent memory: the command line overrides the environment, which overrides the file.
 #[test]
 fn the_environment_goes_before_the_file() {
     let project = project();
@@ -160,7 +160,7 @@ fn the_environment_goes_before_the_file() {
     }
     let check = |settings: &str, environment: Option<&str>, option: &[&str], code: i32| {
         write(at, "crashproof.toml", settings);
-        // What is no persistent memory is written in earnest.
+        // Files outside persistent memory are really written.
         let _ = std::fs::remove_file(at.join("pools/pool"));
         let mut command = command(at, &[&["check", "maps.c"], option].concat());
         if let Some(paths) = environment {
@@ -171,7 +171,7 @@ fn the_environment_goes_before_the_file() {
         assert_eq!(output.status.code(), Some(code), "{settings:?} {environment:?} {option:?}: {text}");
     };
     let file = "[pm]\npaths = ['pools']\n";
-    // Where nothing is said, what is mapped to be shared counts.
+    // By default, shared mappings count.
     check("", None, &[], 1);
     check(file, None, &[], 1);
     check("", Some("nowhere:pools"), &[], 1);
@@ -198,7 +198,7 @@ fn doctor_is_well_where_the_tests_run() {
     assert!(text.contains("ok  trial      built a program with a bug, and found it"), "{text}");
 }
 
-/// Sources are changed, gone, not in UTF-8, full of control characters, or have such a name.
+/// Sources are changed, missing, not in UTF-8 or full of control characters, or have such a name.
 #[test]
 fn findings_are_shown_whatever_became_of_the_source() {
     let project = project();

@@ -1,6 +1,6 @@
-//! The examples of the rules are what they claim to be: the bad one is found, the good one is silent.
+//! Verifies the examples of the rules: the bad one has the finding, the good one has none.
 //!
-//! The same goes for `crashproof explain` and the rule reference of the book, which show them.
+//! The same for `crashproof explain` and the book's rule reference, which show them.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::process::Command;
 use crashproof_findings::rules::{self, Example, Rule};
 use serde_json::Value;
 
-/// What the command of a rule reports about an example.
+/// The findings that a rule's command reports for an example.
 fn findings(rule: &Rule, example: &Example, directory: &Path) -> Vec<String> {
     let source = directory.join(format!("{}-{}", rule.id, example.file));
     std::fs::write(&source, example.source).expect("written");

@@ -1,5 +1,5 @@
-//! Programs under test that attack: the checker, each other, and the user's files. The sandbox holds them, whatever they do,
-//! and nothing outlives the checker, however it ends.
+//! Programs under test that attack the checker, each other and the user's files. The sandbox contains them, and nothing
+//! outlives the checker, however it ends.
 
 use std::fs;
 use std::path::PathBuf;
@@ -89,7 +89,7 @@ int main(int argc, char **argv) {{
         (output.status.code(), text.concat())
     }
 
-    /// The attack changes nothing: the program's own bug is found, and recoveries went as they should.
+    /// The attack changes nothing: the program's own bug is found, and recoveries run as they should.
     #[track_caller]
     fn finds_the_bug(&self) {
         let (code, text) = self.check(&[]);
@@ -164,7 +164,7 @@ fn files_of_the_user_stay_as_they_are() {
     assert_eq!(fs::read_to_string(bench.path("precious")).expect("it is there"), "precious");
     assert_eq!(fs::read_to_string(bench.path("work/near")).expect("it is there"), "near");
     assert!(!bench.path("work/new").exists());
-    // Without the sandbox the runtime puts back what it sees the recovery change.
+    // Without the sandbox the runtime restores the changes that it sees the recovery make.
     let (_, text) = bench.check(&["--no-sandbox"]);
     assert!(bench.path("precious").exists() && !bench.path("work/new").exists(), "{text}");
 }
@@ -181,7 +181,7 @@ fn files_of_the_user_stay_whatever_way_they_are_removed() {
     fs::write(bench.path("precious"), "precious").expect("a file");
     bench.finds_the_bug();
     assert_eq!(fs::read_to_string(bench.path("precious")).expect("it is there"), "precious");
-    // The runtime does not see raw system calls: without the sandbox the file is gone.
+    // The runtime does not see raw system calls: without the sandbox the file is lost.
     let (_, text) = bench.check(&["--no-sandbox"]);
     assert!(!bench.path("precious").exists(), "{text}");
 }
@@ -209,7 +209,7 @@ fn servers_and_clients_have_the_loopback_device() {
     .finds_the_bug();
 }
 
-/// Waits until something is so; a net for hangs, not a measure.
+/// Waits for a condition, with a safety net against hangs.
 fn wait_until(child: &mut Child, what: impl Fn() -> bool) {
     for _ in 0..60_000 {
         if what() {
@@ -226,14 +226,14 @@ fn nothing_outlives_a_checker_that_is_killed() {
     if !is_confined(Level::Full) {
         return;
     }
-    // Each recovery leaves a process that would stay, and then goes on for long.
+    // Each recovery leaves a lingering process behind, and then runs for long.
     let bench = Bench::new(
         "fclose(fopen(\"left\", \"w\")); if (fork() == 0) { setsid(); for (;;) pause(); } \
          for (volatile long i = 0; i < 1L << 40; i++) { }",
     );
     let mut command = bench.command(&["-j", "2"]);
     let mut checker = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("crashproof runs");
-    // The two parked processes, a recovery, and what it left.
+    // The two parked processes, a recovery, and its lingering process.
     wait_until(&mut checker, || running(&bench.path("attack")).len() >= 4);
     checker.kill().expect("it can be killed");
     checker.wait().expect("it ends");

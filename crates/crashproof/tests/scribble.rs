@@ -1,8 +1,8 @@
-//! Programs that write over what they share with the checker: control block, trace, image and tables, at random places and
-//! with random values, in recoveries and in the recorded run. Nothing of it is believed: the checker ends with a documented
+//! Programs that overwrite memory shared with the checker: control block, trace, image and tables, at random offsets
+//! with random values, in recoveries and in the recorded run. None of it is trusted: the checker ends with a documented
 //! exit code, never with a panic, a signal or a hang.
 //!
-//! `CRASHPROOF_SCRIBBLES` sets how many programs are tried; `make soak` tries more.
+//! `CRASHPROOF_SCRIBBLES` sets the number of programs; `make soak` tries more.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -93,7 +93,7 @@ fn nothing_that_a_program_scribbles_is_believed() {
 }
 
 fn check(program: &Path, seed: u64) -> (Option<i32>, String) {
-    // A net for hangs, not a measure.
+    // A safety net against hangs, not a measurement.
     let output = Command::new("timeout")
         .args(["--kill-after=5", "300", env!("CARGO_BIN_EXE_crashproof"), "check", "-j", "1"])
         .arg(program)

@@ -1,4 +1,4 @@
-//! Checks that go on where they were killed, and checks in parts: the report is that of one check.
+//! Checks resumed after being killed, and checks divided into shards: the report equals that of a single check.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Something to check, in a directory of its own.
+/// A subject in a separate directory.
 struct Checked {
     directory: tempfile::TempDir,
     program: PathBuf,
@@ -23,7 +23,7 @@ impl Checked {
         Checked { directory, program, arguments: arguments.to_vec() }
     }
 
-    /// `crashproof`, with its own home: what it trusts is part of it.
+    /// `crashproof` with its own home directory, which contains what it trusts.
     fn crashproof(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_crashproof"));
         command.current_dir(self.directory.path()).env("HOME", self.directory.path());
@@ -38,13 +38,13 @@ impl Checked {
         command
     }
 
-    /// The report of the whole check.
+    /// The report of the complete check.
     fn whole(&self) -> Value {
         report(&self.check(&[]).output().expect("it runs"))
     }
 }
 
-/// The report that a command printed, without what differs from run to run.
+/// The report that a command printed, without the parts that differ between runs.
 fn report(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
     let mut report: Value = serde_json::from_str(&text)
@@ -65,7 +65,7 @@ fn essence(report: &Value) -> Value {
             serde_json::json!([it["rule"], it["message"], it["line"], it["count"], it["replay"], it["fix"]])
         })
         .collect();
-    // Where states are set aside after a few failures, each shard has failures of its own.
+    // Where states are set aside after a few failures, each shard has its own failures.
     let names = ["failure_points", "eager_states", "recoveries", "behaviours"];
     let count = if findings.is_empty() { names.len() } else { 2 };
     let stats: Vec<&Value> = names[..count].iter().map(|name| &report["stats"][*name]).collect();
@@ -92,7 +92,7 @@ fn path(directory: &Path, shard: u32) -> String {
 fn shards_merged_are_one_check() {
     for checked in programs() {
         let whole = checked.whole();
-        // All numbers once.
+        // Every shard number once.
         let numbers = if whole["verdict"] == "clean" { 1..=7 } else { 3..=4 };
         for of in numbers {
             let directory = tempfile::tempdir().expect("a directory");
@@ -124,7 +124,7 @@ fn shards_that_do_not_fit_are_named() {
         let one = format!("{shard}/3");
         checked.check(&["--shard", &one, "--checkpoint", &kept(shard)]).output().expect("it runs");
     }
-    // The first once more, with other options, as if it were another.
+    // The first shard once more with other options, as if it were another.
     checked.check(&["--shard", "1/3", "--checkpoint", &kept(4), "--crashes", "2"]).output().expect("it runs");
     let merge = |shards: &[u32]| {
         let output = checked.crashproof().arg("merge").args(shards.iter().map(|it| kept(*it))).output();
@@ -150,7 +150,7 @@ fn a_check_that_was_killed_goes_on() {
         let whole = checked.whole();
         let directory = tempfile::tempdir().expect("a directory");
         let kept = path(directory.path(), 1);
-        // Killed at moments that come later and later, so that it ends in the end.
+        // Killed later and later, so that it eventually completes.
         for attempt in 1.. {
             let mut command = checked.check(&["--checkpoint", &kept]);
             let out = std::fs::File::create(directory.path().join("out")).expect("a file");
@@ -164,7 +164,7 @@ fn a_check_that_was_killed_goes_on() {
         let stdout = std::fs::read(directory.path().join("out")).expect("a report");
         let resumed = Output { status: Default::default(), stdout, stderr: Vec::new() };
         assert_eq!(essence(&report(&resumed)), essence(&whole), "{:?}", checked.arguments);
-        // And once more, when nothing is left to do.
+        // Once more, when nothing is left to do.
         let again = checked.check(&["--checkpoint", &kept]).output().expect("it runs");
         assert_eq!(essence(&report(&again)), essence(&whole), "{:?}", checked.arguments);
     }
@@ -187,7 +187,7 @@ fn another_program_does_not_go_on_with_a_checkpoint() {
     let changed = Checked::new(BUGGY, &["-O1"], &["list", "20", "all"]);
     let (code, told) = run(&changed, &["--checkpoint", &kept]);
     assert!(code == Some(2) && told.contains("changed since it began: the program"), "{told}");
-    // What somebody else wrote is not run.
+    // A checkpoint that another user wrote is not run.
     let merge = |home: &OsStr| checked.crashproof().env("HOME", home).args(["merge", &kept]).output();
     let told = merge(OsStr::new("/nonexistent")).expect("it runs");
     assert_eq!(told.status.code(), Some(2));

@@ -1,9 +1,9 @@
-//! Commands that take sources: which files they take for sources, how they compile them, and the compiler arguments.
+//! Commands that take sources: which files count as sources, how they are compiled, and with which arguments.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Loses `data` in a crash, unless told to flush it.
+/// Loses `data` in a crash, unless compiled to flush it.
 const PROGRAM: &str = "#include <crashproof.h>
 #include <immintrin.h>
 PERSISTENT struct { long data, padding[7], flag; } p;
@@ -70,16 +70,16 @@ fn every_engine_compiles_alike() {
             run(at, &[command, "m.c", "--cflags", flushed.trim_start()], 0);
         }
     }
-    // What follows `--` goes to the compiler where nothing runs, as before, and beside `--cflags`.
+    // Where nothing runs, arguments after `--` go to the compiler, as before, in addition to `--cflags`.
     run(at, &["lint", "m.c", "--cflags=-DOPT", "--", "-DFLUSH"], 0);
     run(at, &["prove", "m.c", "--cflags=-DOPT", "--", "-DFLUSH"], 0);
-    // ... and to the program where it does.
+    // ... and to the program where it runs.
     run(at, &["check", "m.c", "--", "-DFLUSH"], 1);
     let text = run(at, &["check", "m.c", "--cflags=-include absent.h"], 2);
     assert!(text.contains("m.c does not compile; --cflags passes arguments to the compiler"), "{text}");
 }
 
-/// What clang compiles as C++ is compiled, not run.
+/// Files that clang compiles as C++ are compiled, not run.
 #[test]
 fn every_ending_of_a_source_is_known_to_every_engine() {
     for name in ["m.c++", "m.cc", "m.cp", "m.C", "m.cxx"] {

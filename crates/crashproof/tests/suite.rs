@@ -1,5 +1,5 @@
 //! Whole test suites: `crashproof cargo test`, and `crashproof test` for ctest, automake and lists of commands. The
-//! projects are in `tests/suites`; each is copied, so that builds leave nothing behind.
+//! projects in `tests/suites` are copied, so that builds leave nothing behind.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn command(directory: &Path, arguments: &[&str]) -> Command {
         .env("CRASHPROOF_PLUGIN", crashproof_toolchain::testing::plugin())
         .env("CRASHPROOF_RUNTIME", crashproof_toolchain::testing::runtime())
         .env("CRASHPROOF_INCLUDE", crashproof_toolchain::testing::include());
-    // This test may itself run under a cargo that set these.
+    // This test may itself run under a cargo that sets these.
     for name in [
         "RUSTFLAGS",
         "CARGO_ENCODED_RUSTFLAGS",
@@ -65,7 +65,7 @@ fn line<'t>(text: &'t str, name: &str) -> &'t str {
     text.lines().find(ends).unwrap_or_else(|| panic!("no line for {name}:\n{text}"))
 }
 
-/// The line that is marked in a source.
+/// The marked line of a source.
 fn marked(file: &Path) -> usize {
     let text = std::fs::read_to_string(file).expect("a source");
     1 + text.lines().position(|line| line.contains("MARK: lost")).expect("a mark")
@@ -104,13 +104,14 @@ fn the_tests_of_a_crate() {
     assert!(line(&text, "broken").contains("fails without any crash"), "{text}");
     let text = checked(&["--run-ignored", "only", "--timeout", "2", "hangs"], 3);
     assert!(line(&text, "hangs").contains("UNKNOWN") && text.contains("(--timeout)"), "{text}");
-    // Another way to say which test.
+    // Another way to select the test.
     let text = checked(&["--test", "log", "--", "--exact", "flushed"], 0);
     assert!(text.contains("1 test checked: 1 passed"), "{text}");
     run(&mut command(at, &["cargo", "test", "--doc"]), 2);
 }
 
-/// Sources are named from the workspace's directory, tests run in that of their crate; procedural macros are the compiler's.
+/// Source paths are relative to the workspace, tests run in the directory of their crate, and the compiler runs
+/// procedural macros.
 #[test]
 fn the_tests_of_a_workspace() {
     let project = project("workspace");
@@ -127,7 +128,7 @@ fn the_tests_of_a_workspace() {
     assert!(text.contains("number is a procedural macro") && text.contains("1 test checked"), "{text}");
 }
 
-/// The crate for users, under the tool: its tests pass plainly with all others.
+/// The crate for users, under the tool: its tests also pass in ordinary runs.
 #[test]
 fn the_crate_for_users() {
     let target = tempfile::tempdir().expect("a directory");
@@ -156,7 +157,7 @@ fn a_toolchain_with_another_llvm() {
     }
 }
 
-/// A compiler as build systems want one: a single program.
+/// A compiler in the form that build systems expect: a single program.
 fn compiler(directory: &Path) -> PathBuf {
     let script = directory.join("crashproof-cc-for-tests");
     let text = format!(
@@ -183,7 +184,7 @@ fn a_cmake_project() {
     let project = project("cmake");
     let at = project.path();
     tool(at, &["cmake", "-S", ".", "-B", "build"], &compiler(at));
-    // All of it in the settings: `crashproof test` alone.
+    // Everything in the settings: plain `crashproof test`.
     std::fs::write(at.join("crashproof.toml"), "[suite]\nbuild = 'cmake --build build'\nctest = 'build'\n")
         .expect("written");
     let text = run(&mut command(at, &["test", "--no-fail-fast"]), 1);
@@ -194,7 +195,7 @@ fn a_cmake_project() {
     assert!(text.contains("1 passed, 1 failed, 0 unknown, 1 no PM, 2 skipped"), "{text}");
     let text = run(&mut command(at, &["test", "--ctest", "build", "--format", "json", "volatile"]), 3);
     assert!(text.contains(r#""no_pm":1"#) && text.contains(r#""verdict":"unknown""#), "{text}");
-    // From below, commands of the file above run only if they are trusted.
+    // From a subdirectory, commands of the parent's file run only if they are trusted.
     let text = run(&mut command(&at.join("build"), &["test"]), 2);
     assert!(text.contains("(suite)") && text.contains("--trust"), "{text}");
 }

@@ -1,7 +1,8 @@
-//! Every dependency has a license that `deny.toml` allows, comes from the registry with a checksum, and runs nothing at
-//! build time that was not looked at.
+//! Every dependency has a license that `deny.toml` allows, comes from the registry with a checksum, and runs no
+//! unreviewed code at build time.
 //!
-//! `make deny` checks this and more, but its tool takes minutes to build; these should not wait for it.
+//! `make deny` checks this and more, but its tool takes minutes to build, which these checks should not have to wait
+//! for.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +21,7 @@ fn allowed() -> Vec<Licensee> {
     list.iter().map(|entry| license(entry).unwrap_or_else(|| panic!("{entry} is no license"))).collect()
 }
 
-/// What cargo knows of every package that a build needs.
+/// cargo's metadata on every package needed by a build.
 fn packages() -> Vec<serde_json::Value> {
     let metadata = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--locked", "--all-features"])

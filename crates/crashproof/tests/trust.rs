@@ -1,5 +1,5 @@
-//! Attacks: what arrives as data (tokens, compilation databases, settings of parent directories, debug information) runs
-//! no command, loads no code and writes no file of others unless the user says so.
+//! Attacks: data (tokens, compilation databases, settings of parent directories, debug information) runs no command,
+//! loads no code and writes no other files unless the user permits it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ impl Outcome {
     }
 }
 
-/// A user with a home and a project.
+/// A user with a home directory and a project.
 struct User(tempfile::TempDir);
 
 impl User {
@@ -112,7 +112,7 @@ fn the_users_own_tokens_run_as_they_are() {
     user.write("project/lost.c", LOST);
     let token = token_of(&user);
     user.run("project", &["replay", &token]).is(1, "fails an assertion");
-    // The same one, from another user.
+    // The same token, from another user.
     let other = User::new();
     other.write("project/lost.c", LOST);
     other.run("project", &["replay", &token]).is(2, "none of your own checks");
@@ -155,7 +155,7 @@ fn settings_of_a_parent_directory_run_nothing() {
     let outcome = user.run("project/deep", &["check", "lost.c"]);
     outcome.is(2, "in a parent directory, would run");
     assert!(!proof.exists());
-    // Settings without commands are obeyed, and who says how to recover is not stopped.
+    // Settings without commands apply, and a user who specifies the recovery command is not stopped.
     user.run("project/deep", &["check", "--recover", "lost.c", "lost.c"]).is(1, "recovery");
     user.write("project/crashproof.toml", "[check]\ncrashes = 1\n");
     user.run("project/deep", &["check", "lost.c"]).is(1, "recovery");
@@ -183,7 +183,7 @@ fn a_compilation_database_loads_no_code() {
         let file = user.write("project/compile_commands.json", &database.to_string());
         let outcome = user.run("project", &["lint", &file.to_string_lossy()]);
         outcome.is(1, "left out (--trust keeps them)");
-        // With trust clang tries to load it, and it is not there.
+        // With trust, clang tries to load it, and it does not exist.
         let trusted = user.run("project", &["lint", "--trust", &file.to_string_lossy()]);
         assert!(trusted.text.contains("evil.so"), "{}", trusted.text);
     }

@@ -1,4 +1,4 @@
-//! Versions that are written down in several places are the same in all of them.
+//! Versions that are written down in several places agree.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,8 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The oldest Rust that builds the tool: in the manifest, in the README, in the book; no dependency needs a newer one.
+/// The minimum Rust version that builds the tool: in the manifest, in the README, in the book; no dependency needs a
+/// newer one.
 #[test]
 fn the_oldest_rust_is_the_same_everywhere() {
     let oldest = env!("CARGO_PKG_RUST_VERSION");
@@ -34,7 +35,7 @@ fn the_oldest_rust_is_the_same_everywhere() {
     }
 }
 
-/// Everything but `lint` and `prove` works on a machine without libLLVM.
+/// Everything except `lint` and `prove` works on a machine without libLLVM.
 #[test]
 fn the_command_is_not_linked_with_llvm() {
     let libraries = |program: &str| {

@@ -1,7 +1,7 @@
-//! Findings that were there before: `--baseline FILE` fails only on new ones.
+//! Accepted findings: `--baseline FILE` fails only on new ones.
 //!
-//! A baseline is a JSON file that `--write-baseline FILE` wrote: fingerprints, and enough words for a person to see
-//! in a review what was accepted.
+//! A baseline is a JSON file written by `--write-baseline FILE`: fingerprints, and enough text for a reviewer to see
+//! what was accepted.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// It is none.
+    /// It is not a baseline.
     #[error("{file} is not a baseline: {why}\nmake one with --write-baseline {file}")]
     Format {
         /// The file.
@@ -59,7 +59,7 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// Reads what [`write()`] wrote.
+    /// Reads a file written by [`write()`].
     pub fn read(file: &Path) -> Result<Baseline, Error> {
         let text = crate::text_file::read(file).map_err(|source| Error::File {
             doing: "read",
@@ -74,7 +74,7 @@ impl Baseline {
         Ok(Baseline { known: parsed.findings.into_iter().map(|entry| entry.fingerprint).collect() })
     }
 
-    /// Sets aside what is known, and notes how much of the baseline is gone.
+    /// Sets aside known findings, and notes how many of the baseline's no longer occur.
     pub fn apply(&self, report: &mut Report) {
         let mut met = HashSet::new();
         for finding in std::mem::take(&mut report.findings) {
@@ -93,7 +93,7 @@ impl Baseline {
     }
 }
 
-/// Writes down the findings of a report, those that were known before too.
+/// Writes the findings of a report, including those already known.
 pub fn write(file: &Path, report: &Report) -> Result<(), Error> {
     let known = report.set_aside.iter().filter(|aside| aside.why == Why::Known).map(|aside| &aside.finding);
     let mut findings: Vec<Entry> = report
@@ -108,7 +108,7 @@ pub fn write(file: &Path, report: &Report) -> Result<(), Error> {
             message: finding.message.clone(),
         })
         .collect();
-    // The same findings make the same file, in whichever order they were met.
+    // The same findings give the same file, in whichever order they were found.
     findings.sort_by(|a, b| (&a.file, &a.rule, &a.fingerprint).cmp(&(&b.file, &b.rule, &b.fingerprint)));
     let contents = File { tool: "crashproof-baseline".into(), version: VERSION, findings };
     let text = serde_json::to_string_pretty(&contents).expect("plain data always serializes");
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(now.findings.len(), 1);
         assert_eq!(now.findings[0].place.function, "lookup");
         assert_eq!(now.notes, ["one finding of the baseline no longer occurs; rewrite it"]);
-        // Written again, it knows both, and not what is gone.
+        // Written again, it contains both, but not what no longer occurs.
         write(&file, &now).expect("written");
         assert_eq!(Baseline::read(&file).expect("read").known.len(), 2);
     }

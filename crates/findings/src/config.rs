@@ -1,8 +1,8 @@
 //! `crashproof.toml`, the settings of a project.
 //!
-//! The nearest file counts, from the working directory upward. The command line writes what it and the environment say
-//! over a [`Config`], which every command then obeys. Unknown keys are errors: a misspelled setting would
-//! otherwise silently do nothing.
+//! The nearest file applies, searching from the working directory upwards. Options of the command line and the
+//! environment override a [`Config`], which every command then obeys. Unknown keys are errors: a misspelled setting
+//! would otherwise silently have no effect.
 
 use std::path::{Path, PathBuf};
 
@@ -15,10 +15,10 @@ pub use crate::toml_file::Error;
 /// The name of the file.
 pub const NAME: &str = "crashproof.toml";
 
-/// The settings of a project. A field that is absent was not set.
+/// The settings of a project. An absent field was not set.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// Where it was read from; none if there was none.
+    /// The file it was read from; `None` if there was none.
     pub file: Option<PathBuf>,
     /// What persistent memory is.
     pub pm: Pm,
@@ -32,7 +32,7 @@ pub struct Config {
     pub fix: FixSettings,
     /// What `test` checks.
     pub suite: Suite,
-    /// Findings that somebody decided to live with.
+    /// Accepted findings.
     pub suppressions: Suppressions,
 }
 
@@ -51,7 +51,7 @@ pub struct Pm {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Model {
-    /// Do caches survive a power failure?
+    /// Are caches persistent?
     pub eadr: Option<bool>,
 }
 
@@ -59,19 +59,19 @@ pub struct Model {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Check {
-    /// The command that recovers, if it is not the program itself with the same arguments.
+    /// The recovery command, if it is not the same command.
     pub recover: Option<String>,
-    /// Crashes in a row.
+    /// Number of consecutive crashes.
     pub crashes: Option<u8>,
     /// Schedules to try if there are threads.
     pub schedules: Option<u32>,
-    /// Processes that recover at the same time.
+    /// Number of parallel workers.
     pub jobs: Option<u16>,
-    /// Recoveries to try at most from one crash; 0 for all.
+    /// Maximum number of recoveries per crash; 0 for no limit.
     pub max_per_crash: Option<u64>,
-    /// Recoveries to run at most.
+    /// Maximum number of recoveries.
     pub max_recoveries: Option<u64>,
-    /// Seconds to spend at most.
+    /// Maximum time in seconds.
     pub time: Option<u64>,
     /// Do warnings count as errors?
     pub deny_warnings: Option<bool>,
@@ -95,11 +95,11 @@ pub struct FixSettings {
     pub fence: Option<String>,
 }
 
-/// The test suite of the project; all that is named is checked.
+/// The test suite of the project; everything named is checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Suite {
-    /// A command that builds the tests; it is run first.
+    /// A command that builds the tests, run first.
     pub build: Option<String>,
     /// The tests of Rust crates, with these arguments for cargo.
     pub cargo: Option<Vec<String>>,
@@ -151,7 +151,7 @@ impl Config {
         Config::read_as(file, file)
     }
 
-    /// Reads a configuration that messages call `shown`.
+    /// Reads a configuration that messages refer to as `shown`.
     fn read_as(file: &Path, shown: &Path) -> Result<Config, Error> {
         let text =
             crate::text_file::read(file).map_err(|source| Error::Read { file: shown.to_owned(), source })?;
@@ -163,7 +163,7 @@ impl Config {
             suppressions.read(&directory.join(more))?;
         }
         let mut pm = parsed.pm;
-        // Paths are meant from where they are written.
+        // Paths are relative to the file.
         pm.paths = pm.paths.into_iter().map(|path| directory.join(path)).collect();
         Ok(Config {
             file: Some(file.to_owned()),

@@ -1,15 +1,15 @@
-//! What the source calls an object: the expression that a store assigns to, or a load reads, found in the text of its
-//! line by the column that debug information gives.
+//! The name of an object in the source: the expression that a store assigns to, or a load reads, found in the text of
+//! its line by the column in the debug information.
 //!
 //! Compilers point at the operator of an assignment (clang), at the start of the statement (rustc), at the name of a
-//! member, or at the call that stores. Where the text is something else, there is no name: a wrong one is worse.
+//! member, or at the call that stores. If the text does not match, there is no name: a wrong one would be worse.
 
 /// An object as the source names it: a variable, and the way from there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expression {
     /// The variable.
     pub root: String,
-    /// The way.
+    /// The steps from the variable to the object.
     pub steps: Vec<Step>,
 }
 
@@ -18,9 +18,9 @@ pub struct Expression {
 pub enum Step {
     /// What a pointer points to.
     Deref,
-    /// What a reference refers to, which the source does not write.
+    /// The target of a reference, implicit in the source.
     Follow,
-    /// A member; of what a pointer points to, if the object is one.
+    /// A member of the object, or of its target if it is a pointer.
     Member(String),
     /// An element, by the text between the brackets.
     Element(String),
@@ -154,8 +154,8 @@ fn is_assignment(token: Token) -> bool {
     )
 }
 
-/// The object that a store or a load is to, given the column (from 1, in bytes) of its instruction. Rust's compiler points at
-/// the beginning of what is loaded, clang at the name of the member.
+/// The target of a store or load, given the column (from 1, in bytes) of its instruction. rustc points at the start of
+/// what is loaded, clang at the name of the member.
 pub fn object_at(line: &str, column: u32, stores: bool, rust: bool) -> Option<Expression> {
     let at = (column as usize).checked_sub(1)?;
     let all = tokens(line);
@@ -164,7 +164,7 @@ pub fn object_at(line: &str, column: u32, stores: bool, rust: bool) -> Option<Ex
     if all[index].0 != at {
         return None;
     }
-    // A macro of Rust: what it expands to is not in the text.
+    // A Rust macro, whose expansion is not in the text.
     let called = (tokens.get(index + 1), tokens.get(index + 2));
     if rust && matches!(called, (Some(Token::Sign("!")), Some(Token::Sign("(" | "[" | "{")))) {
         return None;
@@ -227,7 +227,7 @@ pub fn object_at(line: &str, column: u32, stores: bool, rust: bool) -> Option<Ex
     }
 }
 
-/// What a store is to, as it is written: for people, where it is too much for an [`Expression`].
+/// The target of a store as written, for messages, if it is too complex for an [`Expression`].
 pub fn written_at(line: &str, column: u32) -> Option<String> {
     const LONGEST: usize = 40;
     let at = (column as usize).checked_sub(1)?;

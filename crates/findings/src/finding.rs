@@ -1,4 +1,4 @@
-//! Something that is wrong.
+//! A finding.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use crate::place::Place;
 use crate::rules::{Level, Rule};
 use crate::story::Story;
 
-/// What a related place has to do with a finding.
+/// The role of a related place in a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -29,7 +29,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The word for it, as in the JSON.
+    /// The word for it in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Role::Lost => "lost",
@@ -46,20 +46,20 @@ impl Role {
 /// A place that helps to understand a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Related {
-    /// What it has to do with it.
+    /// Its role.
     pub role: Role,
     /// Where it is.
     pub place: Place,
     /// What happened there.
     pub message: String,
-    /// Addresses and bytes, for those who want them; may be empty.
+    /// Addresses and bytes, for verbose reports; may be empty.
     pub detail: String,
-    /// Is it one of the few places that one needs to see?
+    /// Is it one of the few essential places?
     pub main: bool,
 }
 
 impl Related {
-    /// A place that one needs to see, without details.
+    /// An essential place without details.
     pub fn new(role: Role, place: Place, message: impl Into<String>) -> Related {
         Related { role, place, message: message.into(), detail: String::new(), main: true }
     }
@@ -68,20 +68,20 @@ impl Related {
 /// Why a finding is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
-    /// The name of the cause, for programs: `never-flushed`, `torn-update`, ...
+    /// The identifier of the cause: `never-flushed`, `torn-update`, ...
     pub kind: &'static str,
-    /// In words.
+    /// As text.
     pub message: String,
 }
 
-/// A change of the source.
+/// A change to the source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fix {
-    /// What the change does, as a command: "flush `child->data` before the commit".
+    /// The change as a command: "flush `child->data` before the commit".
     pub message: String,
-    /// What to change; none if only the words are known.
+    /// The edits; `None` if there is only the text.
     pub edits: Vec<Edit>,
-    /// If instructions are to be inserted, which ones and where.
+    /// The instructions to insert, if any, and where.
     #[serde(flatten)]
     pub insertion: Option<Insertion>,
 }
@@ -99,14 +99,14 @@ pub struct Insertion {
     pub column: u32,
     /// The thread that was there.
     pub thread: u16,
-    /// Is this where they belong? If not, it is another place that would do.
+    /// Is this the preferred place, rather than an alternative?
     pub primary: bool,
-    /// Between which statements they may go.
+    /// The statements between which they may be inserted.
     pub window: Window,
-    /// How to do without, by moving fields to one cache line.
+    /// The alternative of moving fields to one cache line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_line: Option<String>,
-    /// Other places that would do.
+    /// Alternative places.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<Insertion>,
 }
@@ -157,12 +157,12 @@ pub struct Edit {
     pub text: String,
 }
 
-/// Another way in which the same cause shows.
+/// Another symptom of the same cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Also {
     /// What goes wrong.
     pub message: String,
-    /// How to see it again; empty if it cannot be.
+    /// The token to reproduce it; empty if it cannot be reproduced.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub replay: String,
     /// How often it was met.
@@ -174,7 +174,7 @@ pub struct Also {
 pub struct Finding {
     /// The rule it breaks.
     pub rule: &'static Rule,
-    /// How bad it is; the rule's, unless somebody decided otherwise.
+    /// Its level: the rule's, unless overridden.
     pub level: Level,
     /// What is wrong, in one sentence without a full stop.
     pub message: String,
@@ -184,13 +184,13 @@ pub struct Finding {
     pub label: String,
     /// Other places that are part of it, in the order things happened.
     pub related: Vec<Related>,
-    /// Why it is so.
+    /// Its cause.
     pub cause: Option<Cause>,
-    /// What shows that it is so, a sentence each.
+    /// Evidence, one sentence each.
     pub evidence: Vec<String>,
     /// The execution that shows it, step by step.
     pub trace: Vec<String>,
-    /// Where the failing run failed, with the calls that led there.
+    /// Where the failing run failed, with the call stack.
     pub failed_at: Option<Place>,
     /// The end of what the failing run printed.
     pub output: String,
@@ -198,13 +198,13 @@ pub struct Finding {
     pub fix: Option<Fix>,
     /// For `crashproof replay`; empty if there is nothing to replay.
     pub replay: String,
-    /// Tells findings apart, also after unrelated edits; set by [`crate::Report::finish`].
+    /// Distinguishes findings, even after unrelated edits; set by [`crate::Report::finish`].
     pub fingerprint: String,
     /// How often it was met.
     pub count: u64,
-    /// Other things the same cause leads to.
+    /// Other symptoms of the same cause.
     pub also: Vec<Also>,
-    /// What else the engine says about it; further fields of the JSON.
+    /// Additional fields of the JSON, specific to the engine.
     pub extra: Map<String, Value>,
     /// The events around the crash, for drawing.
     pub story: Option<Story>,

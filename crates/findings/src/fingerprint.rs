@@ -1,9 +1,9 @@
-//! Tells findings apart in a way that outlives unrelated edits.
+//! Identifies findings in a way that survives unrelated edits.
 //!
-//! A fingerprint is made of the rule, the cause, and the stores that the finding is about (the lost one and the one that
-//! survives): of each the file's name, the function, and the text of the line with its white space taken out. Line
-//! numbers, addresses, where the crash came and how often it was met do not count. If the source cannot be read, what was
-//! found stands for the text. Findings that are alike in all of this are numbered in the order of their lines.
+//! A fingerprint is made of the rule, the cause, and the stores involved (the lost one and the survivor): for each the
+//! file's name, the function, and the text of the line without white space. Line numbers, addresses, the crash point
+//! and the number of occurrences do not count. If the source cannot be read, the message replaces the text. Findings
+//! that agree in all of this are numbered in the order of their lines.
 
 use std::collections::HashMap;
 use std::hash::Hasher;
@@ -14,7 +14,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use crate::finding::{Finding, Role};
 use crate::sources::Sources;
 
-/// Version of the recipe; part of every fingerprint, so that another recipe makes other ones.
+/// Version of the recipe; part of every fingerprint, so that a changed recipe gives different ones.
 const RECIPE: u8 = 2;
 
 /// Gives every finding its fingerprint.
@@ -49,7 +49,7 @@ fn of(finding: &Finding, sources: &Sources) -> u128 {
         add(&place.function);
         match sources.get(&place.file).as_ref().and_then(|source| source.line(place.line)) {
             Some(line) => add(&without(line, char::is_whitespace)),
-            // Numbers are addresses and counts: not what it is about.
+            // Digits are addresses and counts, which do not identify the finding.
             None => add(&without(&finding.message, |it| it.is_ascii_digit())),
         }
     }
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(findings[1].fingerprint, format!("{}-2", findings[0].fingerprint));
     }
 
-    /// Baselines hold fingerprints: another recipe makes all of them worthless.
+    /// Baselines contain fingerprints: changing the recipe would invalidate all of them.
     #[test]
     fn the_recipe_stays() {
         assert_eq!(fingerprints("x = 1;\n", &[1]), ["53a0872b68eb9560"]);

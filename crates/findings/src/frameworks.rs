@@ -1,8 +1,8 @@
 //! The frameworks that engines know: one directory each below `frameworks/`, built in.
 //!
-//! `lint.toml` says what functions mean (read by `crashproof_frontend::frameworks`), `check.toml` which protocols lose
-//! stores by design (read here, because check does without the front end). C files beside them are prove's models. The
-//! format is described in docs/src/descriptions.md.
+//! `lint.toml` describes functions (read by `crashproof_frontend::frameworks`), `check.toml` protocols that lose stores
+//! by design (read here, because check does not use the front end). C files next to them are prove's models.
+//! docs/src/descriptions.md describes the format.
 
 use serde::Deserialize;
 
@@ -22,7 +22,7 @@ macro_rules! lint {
     };
 }
 
-/// All of them. Later ones win where two describe the same function.
+/// All of them. If two describe the same function, the later one wins.
 pub const BUILT_IN: [BuiltIn; 9] = [
     BuiltIn { name: "raw", lint: lint!("raw"), check: None },
     BuiltIn { name: "libpmem", lint: lint!("libpmem"), check: None },
@@ -39,14 +39,14 @@ pub const BUILT_IN: [BuiltIn; 9] = [
     BuiltIn { name: "strands", lint: lint!("strands"), check: None },
 ];
 
-/// What check knows of a framework.
+/// What check knows about a framework.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Checked {
     /// Its name.
     pub framework: String,
-    /// How the names of its functions begin. A program without any of them is not built with it, and its functions are its
-    /// own, whatever they are called.
+    /// The prefix of its functions' names. A program without any of them does not use the framework, and similarly
+    /// named functions are its own.
     pub interface: String,
     /// Protocols that lose stores by design.
     #[serde(rename = "protocol")]
@@ -57,11 +57,11 @@ pub struct Checked {
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Protocol {
-    /// How the names of the files end that they are in.
+    /// Suffixes of the names of the files that contain them.
     pub files: Vec<String>,
     /// The functions.
     pub functions: Vec<String>,
-    /// Why that is no bug.
+    /// Why that is not a bug.
     pub because: String,
 }
 

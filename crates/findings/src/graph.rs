@@ -20,17 +20,17 @@ pub struct EventGraph {
 /// A node of the graph.
 #[derive(Clone, Debug, Serialize)]
 pub struct GraphEvent {
-    /// The column; none for the initial content of memory.
+    /// The column; `None` for the initial content of memory.
     pub thread: Option<usize>,
     /// As it is written: `x = 1`, `flush x`, `r0 = x`.
     pub text: String,
     /// Where in the source.
     pub place: Place,
-    /// What became of it in the crash.
+    /// Its fate in the crash.
     pub fate: Fate,
 }
 
-/// What became of an event in the crash.
+/// The fate of an event in the crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
@@ -43,7 +43,7 @@ pub enum Fate {
     Survived,
     /// A store that had surely persisted.
     Certain,
-    /// Did not happen any more: the crash came before.
+    /// Did not happen: the crash came before.
     After,
 }
 

@@ -1,10 +1,10 @@
-//! What the engines find, in one form for all of them.
+//! The findings of all engines, in one form.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `finding` | a [`Finding`]: what is wrong, where, why, and what to do |
 //! | `place` | places in the source |
-//! | `report` | a [`Report`]: the findings of one command, its verdict, bounds and figures |
+//!  `report` | a [`Report`]: the findings of one command, its verdict, bounds and statistics |
 //! | [`rules`] | every rule that a finding can break, explained, with an example of each kind |
 //! | `fingerprint` | identifies findings across unrelated edits |
 //! | `sources` | the text of source files, as far as it can be read |
@@ -12,8 +12,8 @@
 //! | [`story`] | the events around a crash, for drawing |
 //! | [`graph`] | the events of a counterexample and how they are ordered, for drawing |
 //! | [`ignore`] | comments in the source that excuse a finding |
-//! | [`suppress`] | findings that somebody decided to live with |
-//! | [`baseline`] | findings that were there before |
+//!  [`suppress`] | accepted findings |
+//!  [`baseline`] | findings known from an earlier run |
 //! | [`config`] | `crashproof.toml` |
 //! | [`frameworks`] | the directories below `frameworks/`, built in, and what check knows of each |
 //! | [`text_file`] | reads what a user gives as text, up to a limit |

@@ -58,7 +58,7 @@ pub struct Frame {
     pub inlined: bool,
 }
 
-/// A function as people call it: of C++, without its parameters and without the arguments of templates, which take lines.
+/// A function name for messages: in C++, without its parameters and template arguments, which would take several lines.
 pub fn plain_function(name: &str) -> String {
     const NAMELESS: &str = "(anonymous namespace)";
     let (mut plain, mut depth, mut rest) = (String::new(), 0_u32, name);

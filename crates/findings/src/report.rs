@@ -1,4 +1,4 @@
-//! What came of one command.
+//! The result of a command.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -45,7 +45,7 @@ pub struct SetAside {
 /// Why a finding does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Somebody decided to live with it, for this reason.
+    /// It was accepted, for this reason.
     Suppressed(String),
     /// It was there before, according to the baseline.
     Known,
@@ -62,30 +62,30 @@ pub fn no_persistent_memory(what_counts: &str, mapped: &[String]) -> String {
     format!("no persistent memory found: {about}; what counts: {what_counts}")
 }
 
-/// What came of one command.
+/// The result of a command.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The command: `check`, `lint`, `prove`.
     pub command: &'static str,
-    /// What was looked at: the program.
+    /// The subject: the program.
     pub subject: String,
-    /// What is wrong.
+    /// The findings.
     pub findings: Vec<Finding>,
-    /// What would be wrong, but is suppressed or known.
+    /// Findings that are suppressed or known.
     pub set_aside: Vec<SetAside>,
     /// Why the verdict does not cover everything; empty if it does, within the bounds.
     pub incomplete: Vec<String>,
-    /// What else the reader should know: suppressions nobody needs, sources that changed.
+    /// Further notes for the reader: unused suppressions, sources that changed.
     pub notes: Vec<String>,
-    /// Within which bounds the verdict holds.
+    /// The bounds of the verdict.
     pub bounds: Map<String, Value>,
-    /// Figures.
+    /// Statistics.
     pub stats: Map<String, Value>,
-    /// What the verdict rests on, for the first line: what was taken for persistent memory, and why.
+    /// The evidence for the first line: what was treated as persistent memory, and why.
     pub premise: String,
     /// Bounds in words, for the line that begins with the verdict.
     pub summary: String,
-    /// Figures in words.
+    /// Statistics as text.
     pub figures: String,
 }
 
@@ -95,7 +95,7 @@ impl Report {
         Report { command, subject: subject.into(), ..Report::default() }
     }
 
-    /// What it all comes to.
+    /// The overall verdict.
     pub fn verdict(&self) -> Verdict {
         if self.count(Level::Error) > 0 {
             Verdict::Findings
@@ -139,8 +139,8 @@ impl Report {
         }));
     }
 
-    /// Build systems compile with absolute paths; people and suppressions name files from where they are.
-    fn relative_paths(&mut self, here: &Path) {
+    /// Build systems compile with absolute paths; users and suppressions name files relative to the current directory.
+    pub fn relative_paths(&mut self, here: &Path) {
         let below = |file: &mut String| {
             let path = Path::new(file.as_str());
             if let Some(rest) = path.strip_prefix(here).ok().filter(|rest| !rest.as_os_str().is_empty()) {
@@ -162,15 +162,15 @@ impl Report {
         }
     }
 
-    /// The same rule broken at the same place, for the same reason and against the same store, has one cause, whatever it
-    /// leads to. The first one is reported, the others are listed in it.
+    /// The same rule broken at the same place, for the same reason and against the same store, has one cause,
+    /// regardless of the consequence. The first one is reported, the others are listed in it.
     fn merge_duplicates(&mut self) {
         type Key = (&'static str, Place, &'static str, Option<(String, u32)>);
         let mut known: HashMap<Key, Vec<usize>> = HashMap::new();
         let mut merged: Vec<Finding> = Vec::new();
         for finding in std::mem::take(&mut self.findings) {
             let place = &finding.place;
-            // Who called matters only where the place is not the program's own.
+            // The caller matters only if the place is not the program's own.
             let frames = if is_of_others(&place.file) { place.frames.clone() } else { Vec::new() };
             let here = Place { frames, function: String::new(), ..place.clone() };
             let reason = finding.cause.as_ref().map_or("", |cause| cause.kind);
@@ -178,7 +178,7 @@ impl Report {
             let against =
                 against.map(|it| (it.place.file.clone(), it.place.line)).filter(|_| !reason.is_empty());
             let key = (finding.rule.id, here, reason, against);
-            // Without a place nothing shows that two are the same.
+            // Without a place, nothing shows that two are the same.
             let same = known
                 .get(&key)
                 .filter(|_| place.is_known())

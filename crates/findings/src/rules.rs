@@ -21,7 +21,7 @@ pub fn find(id: &str) -> Option<&'static Rule> {
     all().find(|rule| rule.id == id)
 }
 
-/// Names of rules that somebody who wrote `id` may have meant, the likeliest first.
+/// Names of rules similar to `id`, most similar first.
 pub fn similar(id: &str) -> Vec<&'static str> {
     let words: Vec<&str> = id.split('-').filter(|word| word.len() > 2).collect();
     let likeness = |rule: &Rule| words.iter().filter(|word| rule.id.contains(**word)).count();

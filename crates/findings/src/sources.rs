@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::time::SystemTime;
 
-/// Larger files are not shown: nobody wrote them.
+/// Larger files are not shown: they are not written by hand.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// Is it a header of crashproof, the compiler, the system or Rust's libraries?

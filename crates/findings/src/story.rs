@@ -38,7 +38,7 @@ pub struct Execution {
     pub lanes: Vec<Lane>,
     /// The events on them, in the order they took effect, and the fences between.
     pub events: Vec<Event>,
-    /// Where the power failed; none if the execution came to its own end.
+    /// Where the crash came; `None` if the execution completed.
     pub crash: Option<Crash>,
     /// Earlier events of these lines that are not in the story.
     pub left_out: u64,
@@ -53,10 +53,10 @@ pub struct Lane {
     pub address: String,
     /// What the program keeps there, by its first object; empty if that has no name.
     pub name: String,
-    /// The last write-back of the line before the crash came after this event, an index; none if not even one
-    /// of the events shown need have been written back.
+    /// The last write-back of the line before the crash came after this event, an index; `None` if not even one of the
+    /// events shown need have been written back.
     pub written_after: Option<usize>,
-    /// ... and before this one; none if it may have come at any moment up to the crash.
+    /// ... and before this one; `None` if it may have come at any moment up to the crash.
     pub written_before: Option<usize>,
 }
 
@@ -69,7 +69,7 @@ pub struct Event {
     pub thread: u16,
     /// What it is.
     pub kind: Kind,
-    /// The lane; none for fences.
+    /// The lane; `None` for fences.
     pub lane: Option<usize>,
     /// The address, in hexadecimal; empty for fences.
     pub address: String,
@@ -83,7 +83,7 @@ pub struct Event {
     pub shown: String,
     /// Index of the place.
     pub place: usize,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
 }
 

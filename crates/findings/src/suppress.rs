@@ -1,4 +1,4 @@
-//! Findings that somebody decided to live with.
+//! Accepted findings.
 //!
 //! A suppression stands in `crashproof.toml` or in a file of its own, in the same form:
 //!
@@ -125,13 +125,13 @@ impl Suppressions {
         Ok(())
     }
 
-    /// Sets aside what is suppressed, and notes which suppressions nobody needs.
+    /// Sets aside suppressed findings, and notes unused suppressions.
     pub fn apply(&self, report: &mut Report) {
         let mut used = vec![false; self.all.len()];
         for finding in std::mem::take(&mut report.findings) {
             match self.all.iter().position(|one| one.fits(&finding)) {
                 Some(first) => {
-                    // All that fit are needed: which of them comes first is nobody's business.
+                    // All matching suppressions count as used, not only the first.
                     for (used, _) in used.iter_mut().zip(&self.all).filter(|(_, one)| one.fits(&finding)) {
                         *used = true;
                     }

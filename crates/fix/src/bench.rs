@@ -1,10 +1,10 @@
-//! Where a program is built and checked while it is being fixed: sources stay as they were until a fix is wanted.
+//! Where a program is built and checked while it is being fixed: sources remain unchanged until a fix is accepted.
 //!
-//! A single source is compiled with its edited text in place of the file's, a project is edited in a copy, or in place if
-//! the edits are wanted for good. How a program is compiled and checked is the [`Checker`]'s to know.
+//! A single source is compiled with its edited text in place of the file's; a project is edited in a copy, or in place
+//! if the edits are to be kept. The [`Checker`] knows how to compile and check a program.
 //!
-//! A copy is a project of its own: whatever names the original by its path, as CMake's files and the compiler's lists of
-//! dependencies do, is made to name the copy.
+//! A copy is an independent project: files that refer to the original by path, like those of CMake and the compiler's
+//! dependency lists, are changed to refer to the copy.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ use crate::syntax::Language;
 use crate::undo;
 use crashproof_toolchain::output;
 
-/// Builds and checks the program below a directory. `extra` are more arguments for the compiler, if there is something to
+/// Builds and checks the program below a directory. `extra` are additional compiler arguments, if there is something to
 /// compile.
 pub trait Checker {
     /// Builds and checks.
@@ -41,15 +41,15 @@ pub struct Project {
     pub program: PathBuf,
     /// Is it a source that the checker compiles?
     pub is_source: bool,
-    /// The shell command that builds the program otherwise; none if nobody can.
+    /// The shell command that builds the program otherwise; `None` if it cannot be built.
     pub build: Option<String>,
-    /// Are the sources to be changed for good?
+    /// Are the changes to sources to be kept?
     pub apply: bool,
-    /// Even if errors are left?
+    /// Even if errors remain?
     pub keep_partial: bool,
 }
 
-/// A project on the bench. `D` is a temporary directory that is gone when dropped.
+/// A project on the bench. `D` is a temporary directory, removed when dropped.
 pub struct Bench<C, D> {
     project: Project,
     checker: C,
@@ -61,20 +61,20 @@ enum Kind<D> {
     Source(D),
     /// A project, or a copy of it, and the sources that were changed there, as they were.
     Project { root: PathBuf, copy: Option<D>, touched: BTreeMap<String, String> },
-    /// A program that nobody can build.
+    /// A program that cannot be built.
     Program,
 }
 
 /// Directories that no build reads.
 const NO_SOURCES: [&str; 4] = [".git", ".hg", ".svn", ".crashproof"];
 
-/// Copies a directory, without what version control keeps. Times are kept: builds go by them.
+/// Copies a directory, except the data of version control. Timestamps are preserved: builds depend on them.
 fn copy_tree(from: &Path, to: &Path, takes: &dyn Fn(&Path) -> bool) -> io::Result<()> {
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
         if kind.is_dir() {
-            // What is marked as a cache, as cargo's target directory is, can be made anew.
+            // Directories tagged as caches, such as cargo's target directory, can be regenerated.
             let left_out = NO_SOURCES.iter().any(|name| entry.file_name() == *name)
                 || entry.path().join("CACHEDIR.TAG").exists();
             if !left_out {
@@ -142,7 +142,7 @@ fn keep_dependencies(copy: &Path, original: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The largest file that a build may describe itself in.
+/// The largest file in which a build may describe itself.
 const LARGEST_TEXT: u64 = 16 << 20;
 
 /// The sources below a directory.
@@ -211,8 +211,8 @@ impl<C: Checker, D: AsRef<Path>> Bench<C, D> {
         Ok(Bench { project, checker, kind })
     }
 
-    /// Whatever came of it, sources are left as they were, or as they were checked and are wanted: a fix that leaves errors
-    /// is written only if partial ones are.
+    /// In any case, sources are restored, or left as they were checked and accepted: a fix with remaining errors is
+    /// written only if partial fixes are allowed.
     pub fn finish(&mut self, fixed: Result<Outcome, String>) -> Result<Outcome, String> {
         if let Kind::Project { root, touched, .. } = &self.kind {
             let failed: Vec<String> = touched
@@ -249,7 +249,7 @@ fn is_below(path: &Path, directories: &[&Path]) -> Result<(), String> {
     Err("the source is outside the project directory, where nothing is changed".into())
 }
 
-/// Changes the sources for good, so that it can be undone.
+/// Keeps the changes to the sources, in a way that can be undone.
 fn keep(outcome: &Outcome) -> Result<(), String> {
     for changed in &outcome.changed {
         let now = std::fs::read_to_string(&changed.file);
@@ -381,7 +381,7 @@ fn broken(error: io::Error) -> Failed {
     Failed::Check(error.to_string())
 }
 
-/// Writes these sources below a directory, and the ones that were changed before back as they were.
+/// Writes these sources below a directory, and restores the ones changed before.
 fn put_in_place(
     root: &Path,
     touched: &mut BTreeMap<String, String>,

@@ -36,7 +36,7 @@ pub(crate) struct Replacement {
     pub(crate) code: String,
 }
 
-/// The source with all edits made, and a line among the includes if one is wanted.
+/// The source with all edits applied, and an include added if required.
 pub(crate) fn apply(
     source: &str,
     mut insertions: Vec<Insertion>,
@@ -58,7 +58,7 @@ pub(crate) fn apply(
     replacements.dedup_by(|later, earlier| later.range == earlier.range);
     let mut text = source.to_owned();
     while !insertions.is_empty() || !replacements.is_empty() {
-        // From the end, so that places stay right.
+        // From the end, so that earlier positions stay valid.
         let at = |insertion: &Insertion| if insertion.before { insertion.at.start } else { insertion.at.end };
         let insertion = insertions.last().map(at);
         let replacement = replacements.last().map(|it| it.range.start);
@@ -165,7 +165,7 @@ pub(crate) fn without(source: &str, language: Language, line: u32, column: u32) 
     Some((format!("{}{}", &source[..range.start], &source[range.end..]), removed))
 }
 
-/// Writes a file anew in one step: whoever looks sees the old content or the new one.
+/// Replaces a file atomically: readers see the old content or the new one.
 pub fn write(path: &Path, content: &str) -> std::io::Result<()> {
     // Through links, to where the file is.
     let path = path.canonicalize()?;

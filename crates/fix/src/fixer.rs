@@ -1,4 +1,4 @@
-//! The loop: check, edit, check again, until no flush is missing or none can be added.
+//! The loop: check, edit and check again, until no flush is missing or none can be added.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -45,7 +45,7 @@ pub trait Workshop {
 pub struct Options {
     /// The project's own flush and fence; as the file does it if not given.
     pub macros: Option<Macros>,
-    /// Remove flushes and fences that did nothing, too.
+    /// Also remove flushes and fences that did nothing.
     pub remove_redundant: bool,
 }
 
@@ -71,6 +71,18 @@ impl Changed {
         let (old, new) = (format!("a/{file}"), format!("b/{file}"));
         similar::TextDiff::from_lines(&self.before, &self.after).unified_diff().header(&old, &new).to_string()
     }
+
+    /// The line of the unchanged source that a line of the changed one was, or comes after.
+    pub fn line_before(&self, line: u32) -> u32 {
+        let index = line.saturating_sub(1) as usize;
+        let diff = similar::TextDiff::from_lines(&self.before, &self.after);
+        let part = diff.ops().iter().find(|part| part.new_range().contains(&index));
+        let before = part.map_or(index, |part| match part.tag() {
+            similar::DiffTag::Equal => part.old_range().start + (index - part.new_range().start),
+            _ => part.old_range().start.saturating_sub(usize::from(part.old_range().is_empty())),
+        });
+        u32::try_from(before).map_or(line, |before| before + 1)
+    }
 }
 
 /// A missing flush that is still missing.
@@ -78,13 +90,13 @@ impl Changed {
 pub struct Remaining {
     /// The violation.
     pub violation: Violation,
-    /// What comes of it.
+    /// Its consequence.
     pub message: String,
     /// Why there is no patch for it.
     pub reason: String,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug)]
 pub struct Outcome {
     /// The sources that were changed.
@@ -93,23 +105,24 @@ pub struct Outcome {
     pub errors: usize,
     /// How often edits were made and checked.
     pub rounds: usize,
-    /// Missing flushes that remain, and why.
+    /// The missing flushes that remain, and why.
     pub remaining: Vec<Remaining>,
-    /// Flushes and fences that were removed: the places and the statements.
+    /// Flushes and fences that were removed: their places and statements.
     pub removed: Vec<(String, String)>,
-    /// What the check of the fixed program said.
+    /// The report on the fixed program.
     pub report: Report,
     /// Were the sources changed?
     pub written: bool,
 }
 
-/// A violation by its file, what the line says, which of the lines that say so it is, and the column: line numbers move.
+/// Identifies a violation by its file, the text of the line, its index among equal lines, and the column: line numbers
+/// change.
 type Key = (String, String, usize, u32);
 
-/// The most rounds: each fixes what the one before brought to light.
+/// The maximum number of rounds: each fixes what the previous one revealed.
 const ROUNDS: usize = 32;
 
-/// The missing flushes of a report that something can come of.
+/// The missing flushes of a report that have consequences.
 pub fn missing(report: &Report) -> Vec<&Violation> {
     let causes = report.findings.iter().filter_map(|finding| finding.cause.as_deref());
     let others = report.violations.iter().filter(|violation| !violation.same_value);
@@ -125,17 +138,17 @@ pub fn missing(report: &Report) -> Vec<&Violation> {
 struct Fixer<'a, W> {
     workshop: &'a mut W,
     options: &'a Options,
-    /// Sources as they were.
+    /// Original sources.
     originals: BTreeMap<String, String>,
-    /// Sources as they are to be, those that were looked at.
+    /// Current sources, as far as examined.
     sources: BTreeMap<String, String>,
-    /// What is known around each of them.
+    /// What is known about the project around each of them.
     projects: BTreeMap<String, Project>,
     /// All sources of the project.
     files: Vec<String>,
     /// Violations that cannot be fixed, and why.
     refused: BTreeMap<Key, String>,
-    /// How to go about violations that were not fixed at first.
+    /// How to handle violations that a first attempt did not fix.
     manners: BTreeMap<Key, Manner>,
 }
 
@@ -306,8 +319,8 @@ impl<W: Workshop> Fixer<'_, W> {
         self.workshop.check(&changed)
     }
 
-    /// Makes edits and checks. If the program does not build with all of them, those are dropped that it does not
-    /// build with alone.
+    /// Applies edits and checks. If the program does not build with all of them, drops those with which it does not
+    /// build alone.
     fn attempt(&mut self, missing: &[&Violation], edits: Vec<plan::Edit>) -> Result<Option<Report>, String> {
         let sources = self.with(&edits);
         match self.check(&sources) {
@@ -351,7 +364,7 @@ impl<W: Workshop> Fixer<'_, W> {
     /// Removes what did nothing, one by one, as long as nothing gets worse.
     fn remove(&mut self, report: &mut Report) -> Result<Vec<(String, String)>, String> {
         let mut removed = Vec::new();
-        // From the end of each file, so that places stay right.
+        // From the end of each file, so that earlier positions stay valid.
         let always = report.redundant.iter().filter(|found| found.redundant == found.total);
         let mut redundant: Vec<Redundant> = always.cloned().collect();
         redundant.sort_by_key(|found| std::cmp::Reverse((found.place.file.clone(), found.place.line)));
@@ -415,7 +428,7 @@ pub fn fix<W: Workshop>(workshop: &mut W, options: &Options) -> Result<Outcome, 
         let now = report.clone();
         let missing = missing(&now);
         let mut edits = fixer.edits(&missing);
-        // What is still missing after its flush was written will not be found by writing it again.
+        // What is still missing after its flush was added will not be fixed by adding it again.
         edits.retain(|edit| {
             let key = fixer.key(missing[edit.violation]);
             let times = tried.iter_mut().find(|(known, _)| *known == key);
@@ -445,7 +458,7 @@ pub fn fix<W: Workshop>(workshop: &mut W, options: &Options) -> Result<Outcome, 
             let left: Vec<Key> =
                 self::missing(&next).into_iter().map(|violation| fixer.key(violation)).collect();
             let mut again = false;
-            // What was not enough is taken back, and tried in another way if there is one.
+            // Insufficient edits are reverted, and tried in another way if there is one.
             for (key, manner) in keys.into_iter().filter(|(key, _)| left.contains(key)) {
                 if fixer.manners.get(&key) == Some(&manner) {
                     fixer.refused.insert(key, "a flush right after it was not enough".into());
@@ -475,7 +488,7 @@ pub fn fix<W: Workshop>(workshop: &mut W, options: &Options) -> Result<Outcome, 
             Remaining { violation: violation.clone(), message, reason }
         })
         .collect();
-    // What one finding tells of several stores is left once.
+    // What one finding reports about several stores is skipped only once.
     let mut remaining: Vec<Remaining> = remaining;
     remaining.dedup_by(|one, other| (&one.message, &one.reason) == (&other.message, &other.reason));
     let changed = fixer.changed(&fixer.sources);
@@ -484,4 +497,20 @@ pub fn fix<W: Workshop>(workshop: &mut W, options: &Options) -> Result<Outcome, 
         .map(|(file, after)| Changed { before: fixer.originals[&file].clone(), file, after })
         .collect();
     Ok(Outcome { changed, errors, rounds, remaining, removed, report, written: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_changed_source_are_found_in_the_unchanged_one() {
+        let changed = Changed {
+            file: "a.c".into(),
+            before: "one\ntwo\nthree\n".into(),
+            after: "one\nadded\ntwo\nTHREE\n".into(),
+        };
+        let before: Vec<u32> = (1..=4).map(|line| changed.line_before(line)).collect();
+        assert_eq!(before, [1, 1, 2, 3], "an added line counts as the one before it");
+    }
 }

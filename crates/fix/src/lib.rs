@@ -3,7 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `fixer` | the loop: check, edit, check again |
-//! | `bench` | where the program is built and checked meanwhile |
+//!  `bench` | where the program is built and checked |
 //! | `syntax` | sources as syntax trees: the statement at a place |
 //! | `project` | what the sources around it define: functions and macros that flush, structs |
 //! | `object` | objects in memory by the expressions of the source |
@@ -15,10 +15,10 @@
 //! | `edit` | makes edits; files are never half-written |
 //! | `undo` | what was written last, so that it can be undone |
 //!
-//! The flush goes right after the statement of the last lost store of its line, which is in the primary window
-//! (PSan, section 5.2); if that window is empty, after the load by which the other thread got to know of the store.
-//! Nothing is assumed of a fix: the program is built and checked again with it, and what remains is fixed or
-//! reported. Sources are parsed, not preprocessed: where that is not enough it says why, and no edit is made.
+//! The flush goes right after the statement of the last lost store of its line, which is in the primary window (PSan,
+//! section 5.2); if that window is empty, after the load through which the other thread saw the store. A fix is never
+//! assumed to work: the program is built and checked again with it, and whatever remains is fixed or reported. Sources
+//! are parsed, not preprocessed: if that is not enough, the reason is reported and no edit is made.
 
 mod bench;
 mod c;

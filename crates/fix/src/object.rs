@@ -29,7 +29,7 @@ pub(crate) struct Target {
     pub(crate) object: Object,
     /// Is it a plain variable or field, at most a word and thus within a line?
     pub(crate) small: bool,
-    /// The path to it; empty if it is no row of names, fields and indices.
+    /// The path to it; empty if it is not a sequence of names, fields and indices.
     pub(crate) path: Vec<Step>,
 }
 

@@ -1,6 +1,6 @@
 //! What the sources around an edit define: functions and macros that flush, accessors, macros that store, structs.
 //!
-//! By syntax alone, and by name: whether a helper does what its body shows is for the check that follows to say.
+//! Purely syntactic, by name: the subsequent check decides whether a helper does what its body suggests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -333,7 +333,7 @@ impl Project {
             && callees.filter(|word| *word != name).all(|word| self.pure_within(word, depth - 1))
     }
 
-    /// What a macro of the project assigns to; none if it is no macro, or assigns to nothing.
+    /// The target that a macro of the project assigns to; `None` if it is not a macro, or assigns to nothing.
     pub(crate) fn assigned_by(&self, name: &str) -> Option<Vec<Assigned<'_>>> {
         let function = self.functions.get(name).filter(|it| it.is_macro && !it.assigns.is_empty())?;
         Some(function.assigns.iter().map(|place| Assigned { function, place }).collect())

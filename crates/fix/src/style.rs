@@ -13,7 +13,7 @@ use crate::syntax::{Language, Statement, descendants, grouped};
 pub struct Macros {
     /// Flushes; `{addr}` and `{len}` stand for what.
     pub flush: String,
-    /// Fences; none if `flush` does that, too.
+    /// The fence code; `None` if `flush` fences, too.
     pub fence: Option<String>,
 }
 

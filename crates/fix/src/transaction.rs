@@ -9,7 +9,7 @@ use crate::syntax::{Language, Statement, ancestors};
 const INSIDE: [&str; 8] =
     ["TX_ADD", "TX_SET", "TX_NEW", "TX_ZNEW", "TX_ALLOC", "TX_MEMCPY", "pmemobj_tx_add", "pmemobj_tx_alloc"];
 
-/// The statement that adds what is about to be stored to; none if it is in no transaction.
+/// The statement that adds the target of a store to the transaction; `None` outside transactions.
 pub(crate) fn adds(reader: &Reader, statement: &Statement, target: &Target) -> Option<String> {
     if reader.source.language == Language::Rust {
         return None;

@@ -1,4 +1,4 @@
-//! What `fix --apply` changed last, kept beside the sources so that it can be undone.
+//! What `fix --apply` last changed, saved next to the sources so that it can be undone.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The programs of `check`'s robustness tests, PSan's figures among them: clean after `fix`, or the reason why not.
+//! The programs of `check`'s robustness tests, including PSan's figures: clean after `fix`, or the reason why not.
 
 mod bench;
 

@@ -1,4 +1,4 @@
-//! Where no patch is made: the finding stays, with the reason, and no file is touched. And where one is, though it takes more
+//! Cases without a patch: the finding remains, with the reason, and no file is touched. Also cases with a patch of more
 //! than a line.
 
 mod bench;

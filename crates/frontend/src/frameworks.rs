@@ -1,8 +1,8 @@
 //! What library functions mean to lint, as data.
 //!
-//! Each framework has a `lint.toml` below `frameworks/`; users add files of their own. The format is described in
-//! docs/src/descriptions.md. A function that is described is not looked into, even if its code is there: the description is
-//! what it promises. What the C library does to memory is not here but in [`crate::meaning`].
+//! Each framework has a `lint.toml` below `frameworks/`; users add files of their own. docs/src/descriptions.md
+//! describes the format. A described function is never analyzed, even if its code is available: the description is its
+//! contract. The C library's effects on memory are in [`crate::meaning`] instead.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,7 +21,7 @@ struct File {
     transaction: Option<Commit>,
     #[serde(default)]
     sections: Vec<String>,
-    /// Namespaces of C++ whose code is the library's: what happens there is reported as the call.
+    /// C++ namespaces of the library: events in its code are reported at the call.
     #[serde(default)]
     namespaces: Vec<String>,
     #[serde(default, rename = "type")]
@@ -34,15 +34,15 @@ struct File {
 #[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Commit {
-    /// What was logged is written back.
+    /// Logged ranges are written back.
     pub flushes_logged: bool,
-    /// What was allocated in the transaction is written back.
+    /// Objects allocated in the transaction are written back.
     pub flushes_allocated: bool,
-    /// Every store inside is logged, without being asked.
+    /// Every store inside is logged automatically.
     pub logs_every_store: bool,
-    /// Whatever was queued or flushed is waited for.
+    /// All queued or flushed data is waited for.
     pub drains: bool,
-    /// It keeps other threads out as well: there is a reason for one that only reads.
+    /// It also excludes other threads, so a read-only transaction is justified.
     pub isolates: bool,
 }
 
@@ -52,13 +52,13 @@ pub struct Commit {
 pub struct PersistentType {
     /// Its tag.
     pub name: String,
-    /// From this member on the content is only for the running program.
+    /// From this member on, the content is only meaningful to the running program.
     #[serde(default)]
     pub volatile_from: Option<String>,
-    /// So is the content of these members.
+    /// The same for the content of these members.
     #[serde(default)]
     pub volatile: Vec<String>,
-    /// The library lays its objects at multiples of this.
+    /// The library aligns its objects to this.
     #[serde(default)]
     pub alignment: u64,
 }
@@ -66,7 +66,7 @@ pub struct PersistentType {
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Entry {
-    /// A trailing star stands for anything.
+    /// A trailing star matches anything.
     names: Vec<String>,
     #[serde(default)]
     effects: Vec<Effect>,
@@ -76,14 +76,14 @@ struct Entry {
     constructor: Option<Constructor>,
     #[serde(default)]
     starts: Option<Starts>,
-    /// What is returned lies at a multiple of this.
+    /// The result is aligned to this.
     #[serde(default)]
     alignment: u64,
     #[serde(default)]
     note: Option<String>,
 }
 
-/// A function of the program that the library calls with a fresh object.
+/// A function of the program that the library calls with a new object.
 #[derive(Deserialize, Debug, Clone, Copy)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Constructor {
@@ -103,17 +103,17 @@ pub struct Starts {
     pub passes: u32,
 }
 
-/// What a call does, one thing at a time.
+/// One effect of a call.
 #[derive(Deserialize, Debug, Clone, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Effect {
-    /// The thing.
+    /// The kind of effect.
     #[serde(rename = "do")]
     pub what: What,
     /// The argument that is an address.
     #[serde(default)]
     pub address: Option<u32>,
-    /// The first of two arguments that are an object identifier of PMDK.
+    /// The first of two arguments that form a PMDK object identifier.
     #[serde(default)]
     pub oid: Option<u32>,
     /// The argument that is an offset from there.
@@ -137,44 +137,44 @@ pub struct Effect {
     /// Only if this argument is not zero.
     #[serde(default, rename = "if")]
     pub only_if: Option<u32>,
-    /// Not if this argument has one of `bits` set.
+    /// Unless this argument has one of `bits` set.
     #[serde(default)]
     pub unless: Option<u32>,
-    /// The bits that `unless` is about.
+    /// The bits that `unless` tests.
     #[serde(default)]
     pub bits: i64,
 }
 
-/// Things calls do.
+/// Kinds of effects.
 #[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
-    /// Nothing to do with persistence.
+    /// Irrelevant to persistence.
     #[default]
     Nothing,
     /// Stores through the cache.
     Store,
-    /// Stores past the cache.
+    /// Stores that bypass the cache.
     StoreNonTemporal,
-    /// Starts writing back; waits for nothing.
+    /// Starts a write-back without waiting.
     Flush,
     /// Writes back each line before the next store, as `clflush` does.
     FlushOrdered,
-    /// Only remembers to write back: `drain` does it.
+    /// Only records a write-back, which `drain` performs.
     Queue,
     /// Waits for flushes, not for what is queued.
     Fence,
-    /// Writes back what is queued and waits for all.
+    /// Writes back everything queued and waits for all.
     Drain,
-    /// Makes a copy for undoing.
+    /// Saves a copy for undoing.
     Log,
-    /// Makes a copy, then the transaction stores.
+    /// Saves a copy, then the transaction stores.
     LogAndStore,
     /// A transaction begins.
     Begin,
-    /// Commits the innermost transaction; it is over.
+    /// Commits the innermost transaction, which ends.
     Commit,
-    /// Gives up the innermost transaction; it is over.
+    /// Aborts the innermost transaction, which ends.
     Abort,
     /// A step of a transaction that runs in stages, as PMDK's do: work, on-commit, finally.
     Process,
@@ -184,13 +184,13 @@ pub enum What {
     End,
     /// Changes persistent memory by the library's own means, durably.
     Change,
-    /// Is only called in transactions: if none is open, a caller has one.
+    /// Called only inside transactions: if none is open, a caller has one.
     Inside,
-    /// Writes to the given memory; what it held is not known any more.
+    /// Writes to the given memory, whose content becomes unknown.
     Clobber,
     /// An epoch begins.
     EpochBegin,
-    /// An epoch ends; a barrier must have come before.
+    /// An epoch ends; a barrier must precede this.
     EpochEnd,
     /// A strand begins.
     StrandBegin,
@@ -198,13 +198,13 @@ pub enum What {
     StrandEnd,
     /// All strands so far are waited for.
     StrandJoin,
-    /// Writes back what is queued and waits, as part of something larger.
+    /// Writes back everything queued and waits, as part of a larger operation.
     Settle,
     /// Writes back all mapped files and waits.
     Sync,
-    /// From here on, stores may be lost: the program copes with that.
+    /// From here on stores may be lost: the program tolerates it.
     TolerateBegin,
-    /// No longer.
+    /// Ends that.
     TolerateEnd,
     /// Control does not come back.
     Leave,
@@ -217,17 +217,17 @@ pub enum Returns {
     Anything,
     /// A pointer to persistent memory.
     Persistent,
-    /// A pointer to a fresh object that nothing points to yet.
+    /// A pointer to a new object that is still unreachable.
     Fresh,
-    /// The identifier of a fresh object, as two integers.
+    /// The identifier of a new object, as two integers.
     FreshOid,
-    /// The object whose identifier is in two arguments.
+    /// The object whose identifier is in two arguments, starting with this one.
     Direct(u32),
     /// An argument.
     Argument(u32),
-    /// Fresh memory that is not persistent.
+    /// Newly allocated volatile memory.
     Volatile,
-    /// Memory of a file, as `mmap` maps it; persistent if something shows that it is.
+    /// Memory mapped from a file by `mmap`; persistent if other evidence shows it.
     Mapping,
     /// A constant.
     Constant(i64),
@@ -239,11 +239,11 @@ pub enum Returns {
     Transaction,
     /// The pool of the object that an argument points to; zero if it is not persistent.
     PoolOf(u32),
-    /// A pointer to a function that is described under the name with this number ([`Apis::returned`]).
+    /// A pointer to a function described under the name with this number ([`Apis::returned`]).
     Function(u32),
 }
 
-/// All that is known of a function.
+/// Everything known about a function.
 #[derive(Debug, Clone)]
 pub struct Meaning {
     /// Index into the list of frameworks.
@@ -256,7 +256,7 @@ pub struct Meaning {
     pub constructor: Option<Constructor>,
     /// A thread.
     pub starts: Option<Starts>,
-    /// At what the result is aligned; 0 if nothing is known.
+    /// The alignment of the result; 0 if unknown.
     pub alignment: u64,
     note: Option<String>,
 }
@@ -270,11 +270,11 @@ pub struct Framework {
     pub about: String,
     /// What the end of its transactions does.
     pub commit: Commit,
-    /// The first function that its description has for logging.
+    /// The first logging function in its description.
     pub logs: Option<String>,
 }
 
-/// Everything that was read.
+/// All descriptions.
 #[derive(Debug, Default)]
 pub struct Apis {
     /// In the order they were read.
@@ -285,7 +285,7 @@ pub struct Apis {
     pub namespaces: Vec<String>,
     /// Types whose objects are persistent.
     pub types: Vec<PersistentType>,
-    /// Names of functions that others return pointers to.
+    /// Names of functions to which other functions return pointers.
     pub returned: Vec<String>,
     exact: FxHashMap<String, Meaning>,
     prefixes: Vec<(String, Meaning)>,
@@ -302,7 +302,7 @@ pub enum Error {
         /// Why not.
         cause: std::io::Error,
     },
-    /// It is not what it should be.
+    /// It is malformed.
     #[error("{file}:{line}: {reason}")]
     Broken {
         /// The file.
@@ -314,7 +314,7 @@ pub enum Error {
     },
 }
 
-/// The name that a function of a C header has there. Those that are local to a file are mangled in C++ even if they are declared
+/// The name of a function in a C header. File-local functions are mangled in C++ even if declared as C.
 /// to be C.
 fn as_in_c(name: &str) -> &str {
     let Some(rest) = name.strip_prefix("_ZL") else { return name };
@@ -323,8 +323,8 @@ fn as_in_c(name: &str) -> &str {
     rest.get(digits..digits + length).filter(|plain| !plain.is_empty()).unwrap_or(name)
 }
 
-/// The name of a function without what it returns and takes: `void a::b<int>::c(int)` is `a::b<int>::c`. Names of operators, which
-/// may look like anything, are left out.
+/// A function's name without its result and parameters: `void a::b<int>::c(int)` is `a::b<int>::c`. Names of operators,
+/// which may look like anything, are excluded.
 fn qualified(function: &str) -> &str {
     let (mut depth, mut start) = (0, 0);
     for (at, c) in function.char_indices() {
@@ -354,7 +354,7 @@ impl Apis {
         apis
     }
 
-    /// Adds a file; what it says of a function replaces what was known.
+    /// Adds a file, whose descriptions override earlier ones.
     ///
     /// # Errors
     ///
@@ -422,7 +422,7 @@ impl Apis {
         Ok(())
     }
 
-    /// What a description says under `returns`.
+    /// Parses the `returns` of a description.
     fn returns(&mut self, text: Option<&str>) -> Result<Returns, String> {
         match text.and_then(|text| text.strip_prefix("function ")) {
             Some(name) => {
@@ -433,7 +433,7 @@ impl Apis {
         }
     }
 
-    /// Forgets the C library's functions that a program has of its own. Functions of frameworks stay described: their
+    /// Forgets C library functions that the program defines itself. Functions of frameworks remain described: their
     /// sources are part of many programs.
     pub fn forget_library_functions(&mut self, defined: &[String]) {
         let Some(library) = self.frameworks.iter().position(|framework| framework.name == "raw") else {
@@ -447,7 +447,7 @@ impl Apis {
         }
     }
 
-    /// What a function means, if it is described.
+    /// The description of a function, if any.
     #[must_use]
     pub fn meaning(&self, name: &str) -> Option<&Meaning> {
         let name = as_in_c(name);
@@ -456,7 +456,7 @@ impl Apis {
         })
     }
 
-    /// Whether a function of C++, as the demangler writes it, belongs to a library.
+    /// Whether a demangled C++ function belongs to a library.
     #[must_use]
     pub fn is_of_a_library(&self, function: &str) -> bool {
         let name = qualified(function);
@@ -465,7 +465,7 @@ impl Apis {
             .any(|namespace| name.strip_prefix(namespace.as_str()).is_some_and(|rest| rest.starts_with("::")))
     }
 
-    /// All that is known, for people.
+    /// A readable listing of everything known.
     #[must_use]
     pub fn explain(&self) -> String {
         let mut text = String::new();

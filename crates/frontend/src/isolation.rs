@@ -1,14 +1,13 @@
-//! Hostile bitcode cannot take the tool down.
+//! Keeps hostile bitcode from taking the tool down.
 //!
-//! LLVM trusts its input: damaged bitcode makes it overflow the stack, run out of memory or never come back, and no handler
-//! survives that. So whatever reads bitcode is rehearsed in a child process first. A rehearsal that dies is an error with
-//! the name of the file, and so is one that finds the file malformed: LLVM's words about that are made from the malformed
-//! module, and may take the process down in their turn. Only if all is well is the same done in this process, in the state
-//! that the child had. That costs one more reading, a small part of what an analysis takes, and needs no form in which a
-//! program could be sent.
+//! LLVM trusts its input: damaged bitcode makes it overflow the stack, run out of memory or hang, and no handler
+//! survives that. So all reading of bitcode is rehearsed in a child process first. If a rehearsal dies, that is an
+//! error naming the file, and so is a malformed file: LLVM's message about it is built from the malformed module, and
+//! could in turn crash the process. Only if all is well does this process do the same, from the same state as the
+//! child. That costs one additional read, a small part of an analysis, and requires no serialized form of a program.
 //!
-//! The child is forked, not started anew: libraries have no `main` of their own. No thread uses LLVM while a fork is made
-//! ([`LLVM`]), and the child touches nothing else that another thread may have locked.
+//! The child is forked rather than started, because libraries have no `main` of their own. No thread uses LLVM during a
+//! fork ([`LLVM`]), and the child touches nothing else that another thread may have locked.
 
 #![allow(unsafe_code, reason = "processes and pipes")]
 
@@ -18,41 +17,41 @@ use std::os::fd::FromRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 
-/// Held for reading by whoever uses LLVM, for writing while a process is forked: a child that is born while another
-/// thread holds one of LLVM's own locks would wait for it forever.
+/// Held for reading while using LLVM, and for writing while forking: a child forked while another thread holds one of
+/// LLVM's internal locks would wait for it forever.
 static LLVM: RwLock<()> = RwLock::new(());
 
-/// To be held while LLVM is used.
+/// To be held while LLVM is in use.
 pub(crate) fn use_llvm() -> impl Drop {
     LLVM.read().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Seconds after which a rehearsal is taken to hang.
+/// Seconds after which a rehearsal counts as hung.
 const PATIENCE: u32 = 300;
-/// Memory that a rehearsal may use on top of what the process has.
+/// Additional memory that a rehearsal may use.
 const ROOM: u64 = 16 << 30;
-/// The largest file that is read. Bitcode of whole programs is smaller; `/dev/zero` is not.
+/// The largest file to read. Bitcode of whole programs is smaller; `/dev/zero` is not.
 const LARGEST: u64 = 1 << 30;
 
-/// A rehearsal that did not end well.
+/// A rehearsal that failed.
 #[derive(Debug)]
 pub(crate) struct Died {
     /// The file that was being read.
     pub(crate) path: PathBuf,
-    /// What became of the child.
+    /// How the child ended.
     pub(crate) how: String,
 }
 
-/// Tells which file is being read.
+/// Reports which file is being read.
 pub(crate) struct Progress(Option<File>);
 
 impl Progress {
-    /// Progress that nobody follows.
+    /// Progress without a reader.
     pub(crate) fn unwatched() -> Progress {
         Progress(None)
     }
 
-    /// From now on this file is being read.
+    /// Records that this file is being read from now on.
     pub(crate) fn reading(&mut self, path: &Path) {
         if let Some(pipe) = &mut self.0 {
             let mut line = path.as_os_str().as_encoded_bytes().to_vec();
@@ -73,11 +72,11 @@ pub(crate) fn bounded(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What is wrong with a file, by its name.
+/// What is wrong with a file, and its name.
 pub(crate) type Malformed = (PathBuf, String);
 
-/// Does in a child process what is about to be done here. Of errors only that a file is malformed is of interest: others will
-/// come up again.
+/// Performs the work in a child process first. Of its errors only a malformed file matters: others will recur in this
+/// process.
 pub(crate) fn rehearse(work: impl FnOnce(&mut Progress) -> Result<(), Malformed>) -> Result<(), Died> {
     let nowhere =
         |how: &str| Died { path: PathBuf::new(), how: format!("{how}: {}", std::io::Error::last_os_error()) };
@@ -86,10 +85,10 @@ pub(crate) fn rehearse(work: impl FnOnce(&mut Progress) -> Result<(), Malformed>
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return Err(nowhere("no pipe"));
     }
-    // SAFETY: both ends are open and belong to nobody else.
+    // SAFETY: both ends are open and have no other owner.
     let (mut from, to) = unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
     let alone = LLVM.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // SAFETY: the child uses memory, LLVM and its pipe, and leaves without running anything of the parent's.
+    // SAFETY: the child uses only memory, LLVM and its pipe, and exits without running any of the parent's code.
     let child = unsafe { libc::fork() };
     drop(alone);
     match child {
@@ -108,7 +107,7 @@ pub(crate) fn rehearse(work: impl FnOnce(&mut Progress) -> Result<(), Malformed>
 }
 
 fn child_process(work: impl FnOnce(&mut Progress) -> Result<(), Malformed>, to: File) -> ! {
-    // SAFETY: this process has one thread; what LLVM says when it dies is of no use to anybody.
+    // SAFETY: this process has one thread; LLVM's dying message is useless.
     unsafe {
         let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
         for stream in 0..=2 {
@@ -137,11 +136,11 @@ fn child_process(work: impl FnOnce(&mut Progress) -> Result<(), Malformed>, to: 
         }
         Err(_) => PANICKED,
     };
-    // SAFETY: ends the process without destructors or buffers of the parent's.
+    // SAFETY: ends the process without running the parent's destructors or flushing its buffers.
     unsafe { libc::_exit(code) }
 }
 
-/// Exit codes that LLVM does not use.
+/// Exit codes not used by LLVM.
 const DONE: i32 = 77;
 const PANICKED: i32 = 78;
 const MALFORMED: i32 = 79;
@@ -154,7 +153,7 @@ fn used() -> u64 {
 
 fn outcome(child: i32, said: &[u8]) -> Result<(), Died> {
     let mut status = 0;
-    // SAFETY: a child of ours that nobody else waits for.
+    // SAFETY: our own child, which no other thread waits for.
     while unsafe { libc::waitpid(child, &raw mut status, 0) } == -1 {
         if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
             break;

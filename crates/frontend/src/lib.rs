@@ -1,8 +1,8 @@
-//! The front half of every engine that reads code: LLVM, inline assembly, bitcode.
+//! The common front end of the engines that read code: LLVM, inline assembly, bitcode.
 //!
-//! * [`asm`] reads inline assembly as text and says what it does to memory. It knows nothing of LLVM.
+//! * [`asm`] parses inline assembly as text and determines its effects on memory. It does not depend on LLVM.
 //! * [`llvm`] is the binding to LLVM. All unsafe code that touches it is there and in [`bitcode`].
-//! * [`meaning`] says what intrinsics, atomics, library functions and instructions do, as data.
+//! * [`meaning`] describes the effects of intrinsics, atomics, library functions and instructions, as data.
 //! * [`bitcode`] compiles C and C++ and copies the module into plain data for the prover.
 
 pub mod asm;

@@ -1,4 +1,4 @@
-//! Damaged bitcode is an error, whatever LLVM makes of it, and never the end of the process that reads it.
+//! Damaged bitcode is reported as an error, and never takes down the process that reads it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,7 +34,7 @@ fn compiled(directory: &Path) -> Vec<u8> {
             "-fdebug-compilation-dir=.",
         ])
         .args(["-o", "seed.bc", "seed.c"])
-        // Without names of this run, the same bits are flipped every time.
+        // File names must not depend on the run, so that the same bits are flipped every time.
         .current_dir(directory)
         .status();
     assert!(done.expect("clang-22").success());
@@ -50,7 +50,7 @@ fn prove_reads(path: &Path, bytes: &[u8]) -> Result<(), String> {
     bitcode::read(&[(path.to_owned(), bytes.to_owned())]).map(drop).map_err(|error| error.to_string())
 }
 
-/// A generator that needs no crate (Marsaglia, *Xorshift RNGs*).
+/// A generator without dependencies (Marsaglia, *Xorshift RNGs*).
 struct Random(u64);
 
 impl Random {
@@ -105,7 +105,7 @@ fn endless_files_are_bounded() {
 
 #[test]
 fn deep_recursion_ends_the_child_alone() {
-    // LLVM's parser of types goes as deep as its input.
+    // LLVM's type parser recurses as deeply as its input.
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("deep.ll");
     let depth = 400_000;

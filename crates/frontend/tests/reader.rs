@@ -1,4 +1,4 @@
-//! What lint's reader makes of code: the table of meaning, as instructions.
+//! How lint's reader translates code: the table of meaning, as instructions.
 
 use std::path::PathBuf;
 use std::process::Command;

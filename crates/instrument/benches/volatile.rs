@@ -1,6 +1,6 @@
-//! What instrumentation costs code that never touches PM, against plain `clang -O2`, and what a PM access
-//! costs with a runtime that does nothing but perform it. Plain and instrumented programs run alternately,
-//! the best of several runs counts.
+//! The overhead of instrumentation on code that never touches PM, compared with plain `clang -O2`, and the cost of a PM
+//! access with a runtime that only performs it. Plain and instrumented programs run alternately; the best of several
+//! runs counts.
 //!
 //! `cargo bench -p crashproof-instrument`
 

@@ -77,7 +77,7 @@ impl<'m> Instrumenter<'m> {
         }
     }
 
-    /// Tells the runtime of an atomic or volatile access of volatile memory that is about to happen.
+    /// Announces an atomic or volatile access to volatile memory to the runtime.
     fn announce(&mut self, access: Value<'m>, pointer: Value<'m>, bytes: u64, site: Value<'m>) {
         self.builder.before(access);
         self.builder.locate(access.debug_location());
@@ -109,7 +109,7 @@ impl<'m> Instrumenter<'m> {
         self.store_to(store, value, pointer, flags, self.module.store_manner(store));
     }
 
-    /// `movdir64b`: reads a line from anywhere and stores it non-temporally.
+    /// `movdir64b`: reads a line from any memory and stores it non-temporally.
     pub(crate) fn direct_copy(&mut self, call: Value<'m>, to: Value<'m>, from: Value<'m>, bytes: u64) {
         self.unknown_if_pm(call, &[from], "movdir64b from PM", true);
         if self.is_volatile_memory(to) {
@@ -196,8 +196,7 @@ impl<'m> Instrumenter<'m> {
         self.runtime.call(&self.builder, name, &[pointer, scratch, bytes, site]);
     }
 
-    /// Puts a value into scratch memory. Bytes that are no part of it are zero, not what was there before:
-    /// runs must be repeatable.
+    /// Puts a value into scratch memory. Bytes beyond it are zero rather than leftovers: runs must be repeatable.
     pub(crate) fn spill(&mut self, purpose: Purpose, value: Value<'m>, at: Value<'m>) -> Value<'m> {
         let ty = value.ty();
         let bytes = self.module.alloc_size(ty);
@@ -315,10 +314,10 @@ impl<'m> Instrumenter<'m> {
         });
     }
 
-    /// Tells the runtime of a locked instruction on volatile memory, where the builder stands.
+    /// Announces a locked instruction on volatile memory to the runtime, at the builder's position.
     fn locked(&mut self, instruction: Value<'m>, pointer: Value<'m>, site: Value<'m>) {
         let i32 = self.module.i32;
-        // A compare-and-swap says whether it stored.
+        // A compare-and-swap returns whether it stored.
         let stored = if instruction.ty().is_struct() {
             let success = self.builder.extract_field(instruction, 1);
             self.builder.resize(success, i32)
@@ -328,7 +327,7 @@ impl<'m> Instrumenter<'m> {
         self.runtime.call(&self.builder, "locked", &[pointer, stored, site]);
     }
 
-    /// Puts something behind an instruction.
+    /// Inserts something after an instruction.
     pub(crate) fn after(
         &mut self,
         instruction: Value<'m>,

@@ -1,4 +1,4 @@
-//! Carries out what the assembly reader understood: inline assembly becomes runtime calls, or is surrounded by them.
+//! Applies the results of the assembly reader: inline assembly becomes runtime calls, or is surrounded by them.
 
 use crashproof_frontend::asm::{self as asm, Access, Address, Effect, Operand, Summary};
 use crashproof_protocol::abi::asm::LOCKED;
@@ -40,8 +40,9 @@ impl<'m> Instrumenter<'m> {
         }
     }
 
-    /// What the reader does not understand the runtime follows as it runs: accesses to PM fault, fences are found in the
-    /// finished code. It does not see locked instructions on volatile memory, which fence too, nor what the kernel does.
+    /// Assembly that the reader does not understand is followed by the runtime: accesses to PM fault, and fences are
+    /// found in the finished code. The runtime does not see locked instructions on volatile memory, which also fence,
+    /// nor the kernel's accesses.
     fn not_understood(&mut self, call: Value<'m>, why: &str, template: &str) {
         let text = template.to_lowercase();
         if !["lock", "xchg", "syscall", "int ", "int\t", "sysenter"].iter().any(|part| text.contains(part)) {
@@ -85,7 +86,7 @@ impl<'m> Instrumenter<'m> {
             for effect in summary.before.iter().filter(fences) {
                 self.effect(call, operands, effect);
             }
-            // A pause stays: it is good for the machine.
+            // A pause is kept: the hardware benefits from it.
             if all_fences && !summary.before.contains(&Effect::Pause) {
                 self.erase(call);
             }
@@ -103,7 +104,7 @@ impl<'m> Instrumenter<'m> {
         }
     }
 
-    /// Assembly that accesses memory stays, between calls that tell the runtime before and after.
+    /// Assembly that accesses memory is kept, between calls to the runtime.
     fn surround(&mut self, call: Value<'m>, operands: &[Operand], summary: &Summary, template: &str) {
         let mut ranges = Vec::new();
         for access in &summary.accesses {
@@ -163,7 +164,7 @@ impl<'m> Instrumenter<'m> {
         }
     }
 
-    /// Calls the runtime for a flush or fence, where the builder stands.
+    /// Calls the runtime for a flush or fence, at the builder's position.
     fn effect(&mut self, call: Value<'m>, operands: &[Operand], effect: &Effect) {
         let (name, kind) = match effect {
             Effect::Flush(flush, _) => flush_call(*flush),

@@ -55,8 +55,8 @@ impl<'m> Instrumenter<'m> {
         Some((pm?, self.sites.of(call, what)))
     }
 
-    /// The code generator has its own idea of some functions: it turns a `memcmp` of a few bytes into loads, long
-    /// after instrumentation. The runtime stands before these functions, so they must be called.
+    /// The code generator replaces some functions: it turns a `memcmp` of a few bytes into loads, long after
+    /// instrumentation. The runtime interposes these functions, so the calls must remain.
     pub(crate) fn stays_a_call(&mut self, call: Value<'m>) {
         let name = call.callee().name();
         let expanded = matches!(

@@ -1,4 +1,4 @@
-//! Accesses to one object that stand close together share one check.
+//! Nearby accesses to one object share one check.
 //!
 //! `p->x += 1; p->y += 2;` or the two halves of an unrolled vector loop check the same pointer again and
 //! again, and on a loop that does little else the branches are what instrumentation costs. Plain loads and
@@ -14,7 +14,7 @@ use crashproof_frontend::meaning::Ordering;
 /// Something to instrument.
 pub(crate) enum Unit<'m> {
     Single(Value<'m>),
-    /// At least two accesses, one after the other.
+    /// At least two consecutive accesses.
     Group(Vec<Value<'m>>),
 }
 

@@ -14,7 +14,7 @@ use crashproof_frontend::llvm::{Type, Value};
 pub(crate) enum Place<'m> {
     /// One after the other from a pointer.
     Contiguous(Value<'m>),
-    /// Enabled lanes one after the other, with no room for the others.
+    /// Consecutive enabled lanes, with no room for the others.
     Compressed(Value<'m>),
     /// Anywhere: a vector of pointers.
     Scattered(Value<'m>),

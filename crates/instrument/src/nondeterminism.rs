@@ -12,7 +12,7 @@ impl<'m> Instrumenter<'m> {
         self.erase(call);
     }
 
-    /// A call that returns this is told something repeatable; it stays, but nobody uses what it returns.
+    /// Such a call gets a reproducible result; the call itself stays, but its result is unused.
     pub(crate) fn use_repeatable(&mut self, call: Value<'m>, given: &[Given]) {
         if !call.has_uses() {
             return;

@@ -71,7 +71,7 @@ impl<'m> Instrumenter<'m> {
                 self.make_repeatable(call, &[Given::Clock, Given::Processor]);
             }
             Meaning::Random => self.make_repeatable(call, &[Given::Random, Given::Success]),
-            // Nobody keeps a va_list in PM, so this is checked but not worth a warning.
+            // Programs do not keep a va_list in PM, so this is checked but not worth a warning.
             Meaning::ListStart | Meaning::ListCopy | Meaning::ListEnd => {
                 self.other_intrinsic(call, &name, true);
             }
@@ -101,7 +101,7 @@ impl<'m> Instrumenter<'m> {
             }
             Effect::Fill { .. } => self.block_fill(call),
             Effect::Lanes(lanes) => self.vector_access(call, name, lanes),
-            // Nobody keeps such things in PM: the state of the processor, for instance.
+            // Programs do not keep such things in PM: the state of the processor, for instance.
             Effect::Read { .. }
             | Effect::Write { .. }
             | Effect::WriteThrough { .. }

@@ -72,7 +72,7 @@ fn keep_for_lint(module: &Module<'_>) {
     }
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = format!("{}-{}.bc", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    // Whoever waits for it must not see a part.
+    // A process waiting for it must not see a partial file.
     let whole = Path::new(&directory).join(&name);
     let part = whole.with_extension("part");
     if !module.write_bitcode(&part) || std::fs::rename(&part, &whole).is_err() {

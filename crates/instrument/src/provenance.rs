@@ -88,7 +88,7 @@ pub(crate) fn decisive<'m>(pointer: Value<'m>) -> Value<'m> {
             break;
         }
         let further = match found.opcode() {
-            // An address that is counted from null is no place in an object.
+            // An address computed from null is not in any object.
             Opcode::LLVMGetElementPtr if is_counted(found) && !found.operand(0).is_null_constant() => {
                 found.operand(0)
             }

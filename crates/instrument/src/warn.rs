@@ -1,7 +1,7 @@
 //! Messages at build time.
 //!
-//! They go to standard error in the form compilers use, not through LLVM's diagnostics: clang would turn
-//! those into errors under `-Werror`, and what crashproof does not understand is no reason to stop a build.
+//! They go to standard error in the form compilers use, not through LLVM's diagnostics: clang would turn those into
+//! errors under `-Werror`, and code that crashproof does not understand should not stop a build.
 
 use std::collections::BTreeSet;
 

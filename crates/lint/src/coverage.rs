@@ -12,11 +12,11 @@ const WHAT_COUNTS: &str = "memory that a library maps or allocates (pmem_map_fil
     --explain-api, describe yours with --api FILE), variables that are PERSISTENT and memory from crashproof_alloc \
     (crashproof.h), and memory that the program flushes or logs, unless it is from malloc, the stack or an ordinary variable";
 
-/// Everything that keeps the verdict from being about the whole program.
+/// Everything that keeps the verdict from covering the whole program.
 pub(crate) fn incomplete(program: &Program, explorer: &Explorer, is_part: bool) -> Vec<String> {
     let mut all = Vec::new();
     for (id, cuts) in explorer.cuts.iter() {
-        // Nobody sees what callers would see of a function that has none.
+        // An uncalled function has no callers that could see its paths.
         let is_called = explorer.analysis.called.contains(&id);
         let reasons: Vec<String> = cuts
             .iter()
@@ -49,7 +49,7 @@ pub(crate) fn incomplete(program: &Program, explorer: &Explorer, is_part: bool) 
     all
 }
 
-/// What a reader should know, and what keeps no verdict from being clean.
+/// What a reader should know although it does not affect the verdict.
 pub(crate) fn notes(program: &Program) -> Vec<String> {
     let mut all = Vec::new();
     if !program.defined_again.is_empty() {

@@ -1,4 +1,4 @@
-//! What a path does to persistent memory, in order: the trace.
+//! The trace of a path: its effects on persistent memory, in order.
 
 use px86::order::Class;
 use rustc_hash::FxHashMap;
@@ -7,18 +7,18 @@ use crate::expression::Expression;
 use crate::span::Span;
 use crashproof_frontend::program::ir::PlaceId;
 
-/// Where something happens, for the reader of a report.
+/// The location of an event, for reports.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Site {
-    /// Where in the source.
+    /// The place in the source.
     pub(crate) place: PlaceId,
     /// The call through which it was reached, if it is in another function.
     pub(crate) call: Option<PlaceId>,
-    /// What the source calls the memory, as a number of [`Names`]; 0 for none.
+    /// The memory's name in the source, as a number of [`Names`]; 0 for none.
     pub(crate) name: u32,
-    /// What a caller calls it, if the function itself knows no member; 0 for none.
+    /// A caller's name for it, if the function itself knows no member; 0 for none.
     pub(crate) outer: u32,
-    /// A library does it; the place only uses the library.
+    /// The event happens in a library; the place only uses the library.
     pub(crate) by_library: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Kind {
     Queue {
         span: Span,
     },
-    /// Memory that is not known to be persistent is flushed: a fence after it is not redundant.
+    /// Flushes memory that is not known to be persistent: a fence after it is not redundant.
     Elsewhere,
     Fence {
         class: Class,
@@ -49,7 +49,7 @@ pub(crate) enum Kind {
     },
     /// A locked instruction: a fence, but never a redundant one.
     Locked,
-    /// Mapped files are written back as a whole, and waited for.
+    /// Writes mapped files back as a whole, and waits for completion.
     Sync,
     Log {
         span: Span,
@@ -57,28 +57,28 @@ pub(crate) enum Kind {
     Begin {
         framework: usize,
     },
-    /// The innermost transaction commits and is over.
+    /// The innermost transaction commits and ends.
     Commit,
     /// It aborts.
     Abort,
-    /// It goes to its next stage.
+    /// It advances to its next stage.
     Process,
-    /// It commits, and goes to the stage after.
+    /// It commits, and advances to the following stage.
     CommitStage,
     End,
     /// The library changes something durably.
     Change,
-    /// Something happens that is only done in transactions: if none is open, a caller has one.
+    /// An operation allowed only inside transactions: if none is open, a caller's is.
     Inside,
     EpochBegin,
     EpochEnd,
     StrandBegin,
     StrandEnd,
     StrandJoin,
-    /// Stores that may be lost begin and end.
+    /// Begin and end of stores that may be lost.
     TolerateBegin,
     TolerateEnd,
-    /// Something unknown was given these objects.
+    /// Unknown code was given these objects.
     Unknown {
         objects: Vec<Expression>,
         code: UnknownCode,
@@ -88,11 +88,11 @@ pub(crate) enum Kind {
 /// Which code is unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum UnknownCode {
-    /// A function of a library: it works on what it is given.
+    /// A library function: it works only on what it is given.
     Library,
-    /// Whatever a pointer leads to: perhaps code of the program, which may log and flush anything.
+    /// Whatever a pointer leads to: possibly code of the program, which may log and flush anything.
     Pointer,
-    /// Paths of a function of the program that were not walked, or that callers do not see. They are named as cuts.
+    /// Paths of a program function that were not walked, or that callers do not see. They are reported as limits.
     NotWalked,
 }
 
@@ -116,15 +116,15 @@ impl Kind {
     }
 }
 
-/// Traces, kept once each: a trace is its number, so paths that did the same are found at once.
+/// Interned traces: a trace is identified by its number, so that equal paths are recognized immediately.
 #[derive(Default)]
 pub(crate) struct Traces {
-    /// What comes before, and the last event.
+    /// The preceding trace, and the last event.
     links: Vec<(u32, Event)>,
     numbers: FxHashMap<(u32, Event), u32>,
 }
 
-/// The trace in which nothing happened.
+/// The empty trace.
 pub(crate) const EMPTY: u32 = u32::MAX;
 
 impl Traces {
@@ -150,14 +150,14 @@ impl Traces {
         all
     }
 
-    /// Forgets all traces of a function that is done.
+    /// Discards all traces once a function is done.
     pub(crate) fn clear(&mut self) {
         self.links.clear();
         self.numbers.clear();
     }
 }
 
-/// Names of memory in the source, kept once each.
+/// Interned names of memory in the source.
 pub(crate) struct Names {
     texts: Vec<String>,
     numbers: FxHashMap<String, u32>,

@@ -1,7 +1,7 @@
-//! What is taken for persistent memory, and why: the first line of a report.
+//! What is treated as persistent memory, and why: the first line of a report.
 //!
-//! In this order: what is declared (functions of libraries, persistent variables and types, `--pm-alloc`), files that are
-//! mapped shared, and only without either what the program flushes.
+//! In this order: what is declared (library functions, persistent variables and types, `--pm-alloc`), shared file
+//! mappings, and only without either, what the program flushes.
 
 use crashproof_findings::plain_function;
 use crashproof_frontend::frameworks::{Apis, Returns, What};
@@ -9,7 +9,7 @@ use crashproof_frontend::program::ir::{Callee, FunctionId, Op, PlaceId, Program}
 
 use crate::mapping;
 
-/// Sources of persistent memory that are named in the line.
+/// The number of sources of persistent memory listed in the line.
 const SHOWN: usize = 3;
 
 /// One entry for each source of persistent memory.

@@ -1,18 +1,18 @@
-//! Symbolic values: what a path knows of an address or a length.
+//! Symbolic values: what a path knows about an address or a length.
 //!
-//! Expressions are kept once each and compared by number, so that two addresses computed in the same way
-//! are the same address. They are written in terms of the parameters of a function and of what memory held
-//! when it was entered; a caller puts its own values in their place.
+//! Expressions are interned and compared by number, so two addresses computed in the same way are the same address.
+//! They are expressed in terms of a function's parameters and of the memory contents at its entry; a caller substitutes
+//! its own values.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crashproof_frontend::program::ir::{Arithmetic, Compare, FunctionId, GlobalId};
 
-/// A number of an expression.
+/// The number of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct Expression(u32);
 
-/// Errors are numbered from -1 down to this, which is none.
+/// Error codes range from -1 down to this, exclusively.
 pub(crate) const LAST_ERROR: i64 = -4096;
 /// The unknown value.
 pub(crate) const NOTHING: Expression = Expression(0);
@@ -25,19 +25,19 @@ pub(crate) enum Form {
     Parameter(u32),
     Global(GlobalId),
     Function(FunctionId),
-    /// A local variable that stayed in memory.
+    /// A local variable that remained in memory.
     Local(FunctionId, u32),
     /// Volatile memory from an allocator.
     Volatile(u32),
     /// Persistent memory that a library handed out.
     Mapped(u32),
-    /// What a library finds for these arguments, by the number of its name: equal arguments find the same object.
+    /// What a library finds for these arguments, identified by the function name: equal arguments find the same object.
     Found(u32, Expression),
-    /// The transaction that a caller has open, or zero.
+    /// The open transaction of a caller, or zero.
     Transaction,
-    /// The stage in which the caller's transaction is, where transactions have stages.
+    /// The stage of the caller's transaction, for transactions with stages.
     Stage,
-    /// A persistent object that was just allocated.
+    /// A newly allocated persistent object.
     Fresh(u32),
     /// The identifier of such an object.
     FreshId(u32),
@@ -46,9 +46,9 @@ pub(crate) enum Form {
     Plus(Expression, i64),
     /// `base + index * scale`.
     Element(Expression, Expression, i64),
-    /// What memory held when the function was entered.
+    /// The content of memory when the function was entered.
     Content(Expression),
-    /// One of several numbers that mean failure: below zero, and above what errors are numbered to.
+    /// One of several numbers that mean failure: negative, but greater than [`LAST_ERROR`].
     Failure,
     /// An unknown value: only its origin is known, and whether it points to persistent memory.
     Opaque(u32, Persistence),
@@ -57,21 +57,20 @@ pub(crate) enum Form {
     Comparison(Compare, Expression, Expression),
 }
 
-/// How sure it is that memory is persistent.
+/// How certain it is that memory is persistent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Persistence {
     Surely,
-    /// For some callers, or for some of what a pointer points to.
+    /// For some callers, or for some targets of a pointer.
     Perhaps,
     No,
 }
 
-/// Where something unique came from: an instruction on its n-th visit, or something of a callee seen through
-/// a call.
+/// The origin of something unique: an instruction on its n-th visit, or an origin in a callee seen through a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Origin {
     Instruction(FunctionId, u32, u32),
-    /// Where paths with different values met.
+    /// A join of paths with different values.
     Meeting(FunctionId, u32, u32),
     Through(u32, FunctionId, u32, u32),
 }
@@ -79,22 +78,21 @@ pub(crate) enum Origin {
 /// All expressions of an analysis.
 pub(crate) struct Expressions {
     forms: Vec<Form>,
-    /// How deep each is nested.
+    /// The nesting depth of each.
     depths: Vec<u8>,
     numbers: FxHashMap<Form, Expression>,
     origins: FxHashMap<Origin, u32>,
-    /// What graphs know of pointers that were loaded from somewhere unknown, in the function that is being walked.
+    /// What graphs know about pointers loaded from unknown places, in the current function.
     loaded: FxHashMap<Expression, Persistence>,
-    /// Alignments of objects that are more than usual, in the function that is being walked.
+    /// Alignments of objects larger than usual, in the current function.
     alignments: FxHashMap<Expression, u64>,
-    /// Where arrays begin in their objects, by the size of their elements: the least offset that was indexed.
+    /// Where arrays begin in their objects, by element size: the smallest offset that was indexed.
     array_starts: FxHashMap<(Expression, i64), i64>,
-    /// Unknown pointers to memory that is persistent by more than what the program does with it.
+    /// Unknown pointers to memory that is persistent for reasons other than the program's flushes.
     declared: FxHashSet<Expression>,
 }
 
-/// An address taken apart: the object, the element if an index that is not a constant chooses one, and the
-/// constant rest.
+/// A decomposed address: the object, the element if a non-constant index selects one, and the constant remainder.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct Address {
     pub(crate) object: Expression,
@@ -144,12 +142,12 @@ impl Expressions {
         number
     }
 
-    /// The number of a form, if it is known at all.
+    /// The number of a form, if it exists.
     pub(crate) fn known(&self, form: Form) -> Option<Expression> {
         self.numbers.get(&form).copied()
     }
 
-    /// How deep it is nested: pointers behind pointers, and sums of sums.
+    /// Its nesting depth: pointers behind pointers, and sums of sums.
     pub(crate) fn depth(&self, expression: Expression) -> u8 {
         self.depths[expression.0 as usize]
     }
@@ -185,12 +183,12 @@ impl Expressions {
     pub(crate) fn element(&mut self, base: Expression, index: Expression, scale: i64) -> Expression {
         match self.form(index) {
             Form::Int(value) => self.plus(base, value.wrapping_mul(scale)),
-            // The constant part of an index comes out: a[i - 1] and a[i] share their element.
+            // The constant part of an index is extracted: a[i - 1] and a[i] share their element.
             Form::Plus(inner, offset) => {
                 let element = self.element(base, inner, scale);
                 self.plus(element, offset.wrapping_mul(scale))
             }
-            // Rounding down: lines decide anyway.
+            // Rounding down is ignored: only lines matter anyway.
             _ if scale == 1 && self.is_negative_misalignment(index, base) => base,
             _ => match self.form(base) {
                 Form::Plus(inner, offset) => {
@@ -220,7 +218,7 @@ impl Expressions {
             (Arithmetic::Mul, Some(1), _) => right,
             (Arithmetic::Mul, _, Some(1))
             | (Arithmetic::Or | Arithmetic::Shl | Arithmetic::Shr, _, Some(0)) => left,
-            // Rounding down to a line or page: it is still the same object, and lines decide anyway.
+            // Rounding down to a line or page: the object is still the same, and only lines matter anyway.
             (Arithmetic::And, _, Some(mask)) if mask < 0 && (-mask & (-mask - 1)) == 0 && mask >= -4096 => {
                 left
             }
@@ -243,7 +241,7 @@ impl Expressions {
         }
     }
 
-    /// `left - right`, with what they share taken away.
+    /// `left - right`, without common terms.
     pub(crate) fn difference(&mut self, left: Expression, right: Expression) -> Expression {
         if left == right {
             return self.int(0);
@@ -251,7 +249,7 @@ impl Expressions {
         if let Some(number) = self.as_int(right) {
             return self.plus(left, number.wrapping_neg());
         }
-        // Rounding down: lines decide anyway.
+        // Rounding down is ignored: only lines matter anyway.
         if self.is_misalignment(right, left) {
             return left;
         }
@@ -271,7 +269,7 @@ impl Expressions {
         }
     }
 
-    /// Whether an expression is about the transaction that a caller has open.
+    /// Whether an expression depends on a caller's open transaction.
     pub(crate) fn is_about_transactions(&self, expression: Expression) -> bool {
         match self.form(expression) {
             Form::Comparison(_, left, right) | Form::Operation(_, left, right) => {
@@ -282,11 +280,11 @@ impl Expressions {
         }
     }
 
-    /// Of two values that meet the one that is an object of the pool, if the other is its identifier: a pointer of a library that
-    /// may hold an address instead. As an address it leads to nothing that is persistent.
+    /// Of two joined values, the one that is an object of the pool, if the other is its identifier: a library pointer
+    /// that may hold an address instead. Interpreted as an address, the identifier leads to nothing persistent.
     pub(crate) fn either(&self, one: Expression, other: Expression) -> Option<Expression> {
         let names = |object, id| matches!(self.form(object), Form::Direct(inner) if inner == id);
-        // Whoever does not ask whether a mapping failed goes on with the mapping.
+        // Code that does not check for a failed mapping continues with the mapping.
         let is_mapping = |value, null| {
             matches!(self.as_int(null), Some(0 | -1))
                 && matches!(self.form(self.address(value).object), Form::Mapped(_) | Form::Volatile(_))
@@ -300,7 +298,7 @@ impl Expressions {
         }
     }
 
-    /// An expression without the constant that was added to it, and the constant.
+    /// An expression without its constant offset, and the offset.
     fn without_offset(&self, expression: Expression) -> (Expression, i64) {
         match self.form(expression) {
             Form::Plus(inner, offset) => (inner, offset),
@@ -308,7 +306,7 @@ impl Expressions {
         }
     }
 
-    /// Whether an expression surely is an address.
+    /// Whether an expression is certainly an address.
     fn is_pointer(&self, expression: Expression) -> bool {
         match self.form(expression) {
             Form::Plus(inner, _) => self.is_pointer(inner),
@@ -345,7 +343,7 @@ impl Expressions {
         if left == right {
             return self.int(what.holds(0, 0).into());
         }
-        // Two places in one object, as where a pointer is and where it is to stop. Whether they are the same needs no object:
+        // Two places in one object, such as a cursor and its end. Equality can be decided without knowing the object:
         // sums wrap around alike.
         let ((one, from), (other, to)) = (self.without_offset(left), self.without_offset(right));
         let is_ordered = || self.is_pointer(one) && from >= 0 && to >= 0;
@@ -362,12 +360,12 @@ impl Expressions {
         self.add(Form::Comparison(what, left, right))
     }
 
-    /// What is known of a failure or of an object compared to a number: both lie in a range of their own.
+    /// The result of comparing a failure or an object to a number, if known: both lie in a range of their own.
     fn compared_to(&self, what: Compare, left: Expression, number: i64) -> Option<bool> {
         let (first, last) = match self.form(left) {
             Form::Failure => (LAST_ERROR + 1, -1),
             _ => match self.form(self.address(left).object) {
-                // Where an object lies is not known, but addresses are no errors. Without a sign, that is an order.
+                // The address of an object is unknown, but not an error code. Unsigned comparison orders the two.
                 Form::Global(_)
                 | Form::Local(..)
                 | Form::Volatile(_)
@@ -415,7 +413,7 @@ impl Expressions {
         )
     }
 
-    /// A condition and the truth it must have, in the form facts are kept in: without negations.
+    /// A condition and its required truth value, normalized for facts: without negations.
     pub(crate) fn fact(&mut self, condition: Expression, holds: bool) -> (Expression, bool) {
         match self.form(condition) {
             Form::Comparison(Compare::Ne, left, right) => {
@@ -445,7 +443,7 @@ impl Expressions {
         }
     }
 
-    /// Takes an address apart.
+    /// Decomposes an address.
     pub(crate) fn address(&self, expression: Expression) -> Address {
         let (mut at, mut offset) = (expression, 0_i64);
         if let Form::Plus(inner, constant) = self.form(at) {
@@ -458,13 +456,13 @@ impl Expressions {
         Address { object: at, element, offset }
     }
 
-    /// An address put together again, if it was ever computed.
+    /// Recomposes an address, if it was ever computed.
     pub(crate) fn at(&self, address: &Address) -> Option<Expression> {
         let base = address.element.unwrap_or(address.object);
         if address.offset == 0 { Some(base) } else { self.known(Form::Plus(base, address.offset)) }
     }
 
-    /// What memory held that a condition or a number is about.
+    /// The memory contents that a condition or number depends on.
     pub(crate) fn contents(&self, number: Expression, found: &mut Vec<Expression>) {
         match self.form(number) {
             Form::Content(_) => found.push(number),
@@ -477,7 +475,7 @@ impl Expressions {
         }
     }
 
-    /// Whether an expression is computed from another one, contents of memory whose address is included.
+    /// Whether an expression is computed from another one, including contents of memory at an address computed from it.
     pub(crate) fn is_made_of(&self, number: Expression, part: Expression) -> bool {
         let mut seen = FxHashSet::default();
         let mut left = vec![number];
@@ -502,7 +500,7 @@ impl Expressions {
         false
     }
 
-    /// Unknown values that a condition or a number is about.
+    /// The unknown values that a condition or number depends on.
     pub(crate) fn unknowns(&self, number: Expression, found: &mut FxHashSet<Expression>) {
         match self.form(number) {
             Form::Opaque(..) => {
@@ -517,7 +515,7 @@ impl Expressions {
         }
     }
 
-    /// An unknown pointer leads to memory that a description or a mapping says is persistent.
+    /// An unknown pointer leads to memory that is persistent according to a description or a mapping.
     pub(crate) fn set_declared(&mut self, pointer: Expression) {
         self.declared.insert(pointer);
     }
@@ -526,7 +524,7 @@ impl Expressions {
         self.declared.contains(&pointer)
     }
 
-    /// Notes that an address is indexed by elements of a size.
+    /// Records that an address is indexed by elements of a size.
     pub(crate) fn note_array(&mut self, base: Expression, offset: i64, scale: i64) {
         let at = self.address(base);
         let start = at.offset + offset;
@@ -539,7 +537,7 @@ impl Expressions {
         self.array_starts.get(&(object, scale)).copied()
     }
 
-    /// Whether something in it could be anything.
+    /// Whether some part of it could be anything.
     pub(crate) fn has_opaque(&self, expression: Expression) -> bool {
         match self.form(expression) {
             Form::Opaque(..) | Form::Nothing => true,
@@ -551,7 +549,7 @@ impl Expressions {
         }
     }
 
-    /// The same of everything that a value is computed from.
+    /// The same for everything a value is computed from.
     fn any_opaque(&self, expression: Expression) -> bool {
         match self.form(expression) {
             Form::Pair(left, right)
@@ -563,7 +561,7 @@ impl Expressions {
         }
     }
 
-    /// At what an object is aligned, if more is known than that it is an object.
+    /// The alignment of an object, if known to be larger than usual.
     pub(crate) fn alignment(&self, object: Expression) -> Option<u64> {
         self.alignments.get(&object).copied()
     }
@@ -572,7 +570,7 @@ impl Expressions {
         self.alignments.insert(object, alignment);
     }
 
-    /// What is known of a pointer that was loaded from somewhere unknown.
+    /// What is known about a pointer loaded from an unknown place.
     pub(crate) fn loaded(&self, pointer: Expression) -> Option<Persistence> {
         self.loaded.get(&pointer).copied()
     }
@@ -581,14 +579,14 @@ impl Expressions {
         self.loaded.insert(pointer, persistence);
     }
 
-    /// All such pointers, which then are forgotten.
+    /// Takes all such pointers.
     pub(crate) fn take_loaded(&mut self) -> Vec<(Expression, Persistence)> {
         let mut all: Vec<(Expression, Persistence)> = std::mem::take(&mut self.loaded).into_iter().collect();
         all.sort_unstable_by_key(|(pointer, _)| *pointer);
         all
     }
 
-    /// All alignments, which then are forgotten: the next function has its own parameters.
+    /// Takes all alignments: the next function has its own parameters.
     pub(crate) fn take_alignments(&mut self) -> Vec<(Expression, u64)> {
         let mut all: Vec<(Expression, u64)> = std::mem::take(&mut self.alignments).into_iter().collect();
         all.sort_unstable();

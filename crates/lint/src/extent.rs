@@ -1,8 +1,8 @@
-//! Arrays that an index cannot leave: `t->slots[i]` lies somewhere in `slots`, whatever `i` is.
+//! Arrays that an index cannot leave: `t->slots[i]` lies within `slots` for every `i`.
 //!
-//! Two addresses of one object that different indices choose cannot be compared, but the arrays that they lie in can. The
-//! bounds are those of types: of a pointer that is indexed, and of an array of one element at the end of a structure, nothing
-//! is known.
+//! Two addresses in one object with different indices cannot be compared, but the arrays that contain them can. The
+//! bounds come from types: nothing is known about an indexed pointer, or about an array of one element at the end of a
+//! structure.
 
 use px86::LINE_BYTES;
 use rustc_hash::FxHashMap;
@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 use crate::expression::{Address, Expression, Expressions};
 use crate::span::Span;
 
-/// What is known of addresses of an element: the address, its bytes, and where they may lie, seen from the object or from an
-/// element that is chosen by fewer indices.
+/// What is known about addresses of an element: the address, its size, and its possible range, relative to the object
+/// or to an element selected by fewer indices.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Extent {
     pub(crate) at: Address,
@@ -21,13 +21,13 @@ pub(crate) struct Extent {
     to: i64,
 }
 
-/// Extents of the function that is walked, by object and element.
+/// The extents of the current function, by object and element.
 #[derive(Default, Debug)]
 pub(crate) struct Extents {
     all: FxHashMap<(Expression, Expression), Vec<Extent>>,
 }
 
-/// A range of bytes behind an object or an element of it.
+/// A range of bytes relative to an object or an element of it.
 type Range = (Option<Expression>, i64, i64);
 
 impl Extents {
@@ -39,7 +39,8 @@ impl Extents {
         }
     }
 
-    /// Where an address may lie, with one index less. If it was made in several ways, all that any of them allows.
+    /// The possible range of an address, with one index fewer. If it was computed in several ways, the union of what
+    /// they allow.
     fn of(&self, at: &Address) -> Option<Range> {
         let known = self.all.get(&(at.object, at.element?))?;
         let near = known.iter().filter(|extent| (at.offset - extent.at.offset).abs() < extent.size);
@@ -52,7 +53,7 @@ impl Extents {
             .flatten()
     }
 
-    /// Notes that an address was made by an index into an array that lies in these bytes behind `base`.
+    /// Records that an address was computed by an index into an array at these offsets from `base`.
     pub(crate) fn note(
         &mut self,
         all: &Expressions,
@@ -68,7 +69,7 @@ impl Extents {
         }
     }
 
-    /// A callee's extent, where what it is seen from and the element are these addresses here.
+    /// Takes over a callee's extent, whose base and element are these addresses here.
     pub(crate) fn take_over(
         &mut self,
         all: &Expressions,
@@ -84,7 +85,7 @@ impl Extents {
         }
     }
 
-    /// All extents, which then are forgotten: the next function has its own parameters.
+    /// Takes all extents: the next function has its own parameters.
     pub(crate) fn take(&mut self) -> Vec<Extent> {
         let all = std::mem::take(&mut self.all);
         let mut all: Vec<Extent> = all.into_values().flatten().collect();
@@ -92,12 +93,12 @@ impl Extents {
         all
     }
 
-    /// Where a range may lie: seen from its own element, if its length is known, then with fewer and fewer indices.
+    /// The possible ranges: relative to its own element if the length is known, then with fewer and fewer indices.
     fn ranges(&self, span: &Span) -> Vec<Range> {
         let mut ranges: Vec<Range> =
             span.bytes().map(|(from, to)| (span.at.element, from, to)).into_iter().collect();
         let mut at = span.at;
-        // As many indices as a name has brackets at most.
+        // At most as many indices as a name has brackets.
         while ranges.len() < 8
             && let Some((outer, from, to)) = self.of(&at)
         {
@@ -107,7 +108,7 @@ impl Extents {
         ranges
     }
 
-    /// Both ranges seen from the same object or element.
+    /// Both ranges relative to the same object or element.
     fn seen_alike(&self, one: &Span, other: &Span) -> Vec<(Range, Range)> {
         if one.at.object != other.at.object {
             return Vec::new();
@@ -117,12 +118,12 @@ impl Extents {
         self.ranges(one).iter().filter_map(alike).collect()
     }
 
-    /// Whether ranges of one object surely have no byte in common, whatever their indices are.
+    /// Whether ranges of one object are certainly disjoint for all indices.
     pub(crate) fn are_in_other_arrays(&self, one: &Span, other: &Span) -> bool {
         self.seen_alike(one, other).iter().any(|((_, a, b), (_, c, d))| b <= c || d <= a)
     }
 
-    /// Whether ranges surely lie on one line, whatever their indices are. How an element is aligned is for the caller to say.
+    /// Whether ranges certainly lie on one line for all indices. The caller determines an element's alignment.
     pub(crate) fn are_on_one_line(
         &self,
         one: &Span,

@@ -1,4 +1,4 @@
-//! Verdicts of paths as findings, each reported once.
+//! Turns the verdicts of paths into findings, each reported once.
 
 use crashproof_findings::{Finding, Fix, Frame, Level, Place, Related, Role};
 use crashproof_frontend::program::ir::{PlaceId, Program};
@@ -7,7 +7,7 @@ use crate::explore::Explorer;
 use crate::rules::{Rule, Verdict};
 use crate::uses::Needless;
 
-/// The findings, and how many more only lines of libraries show.
+/// The findings, and the number of additional ones located only in libraries.
 pub(crate) fn findings(program: &Program, explorer: &Explorer) -> (Vec<Finding>, usize) {
     let verdicts = &explorer.verdicts;
     let (mut all, mut in_libraries) = (Vec::new(), 0);
@@ -20,7 +20,7 @@ pub(crate) fn findings(program: &Program, explorer: &Explorer) -> (Vec<Finding>,
         {
             continue;
         }
-        // A store that is never written back is one finding, also if something points to it.
+        // A store that is never written back is one finding, even if something points to it.
         let lost = verdict.related.iter().find(|related| related.role == "lost");
         let same = |rule: Rule, place: PlaceId| {
             let other = verdicts.violations.get(&(rule, place));
@@ -31,15 +31,15 @@ pub(crate) fn findings(program: &Program, explorer: &Explorer) -> (Vec<Finding>,
             in_libraries += 1;
             continue;
         }
-        // What a library logs on every assignment is not the program's to leave out.
+        // The program cannot omit what a library logs on every assignment.
         if verdict.site.by_library && matches!(rule, Rule::RepeatedPersist | Rule::LogUnmodified) {
             continue;
         }
-        // One store, one finding.
+        // One finding per store.
         if *rule == Rule::UnflushedWrite && same(Rule::UnloggedWrite, *place) {
             continue;
         }
-        // One flush, one finding: of what is always wrong, or else of the whole flush.
+        // One finding per flush: what is always wrong, or else the whole flush.
         let always = |rule: Rule| same(rule, *place) && !verdicts.satisfied.contains_key(&(rule, *place));
         let of_the_whole = always(Rule::RedundantFlush) || !always(Rule::FlushUnmodified);
         if *rule == Rule::FlushUnmodified && same(Rule::RedundantFlush, *place) && of_the_whole

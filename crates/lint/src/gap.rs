@@ -1,4 +1,4 @@
-//! What is not understood and may concern persistent memory. Each gap makes the verdict UNKNOWN.
+//! What is not understood and may affect persistent memory. Each gap makes the verdict UNKNOWN.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +7,17 @@ use crashproof_frontend::program::ir::{FunctionId, PlaceId, Program};
 /// Why something is not understood.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Gap {
-    /// A function that has neither code nor a description gets persistent memory.
+    /// A function with neither code nor a description is passed persistent memory.
     Function(FunctionId),
-    /// A call through a pointer to unknown code gets persistent memory, or may fence what is on its way.
+    /// A call through a pointer to unknown code is passed persistent memory, or may fence what is pending.
     Pointer,
-    /// The address of a store or flush is not known.
+    /// The address of a store or flush is unknown.
     Address,
     /// The address of a store or flush is a constant.
     ConstantAddress,
 }
 
-/// All gaps, each with where it was met.
+/// All gaps, each with the places where it occurs.
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
     known: BTreeMap<Gap, BTreeSet<PlaceId>>,
@@ -30,7 +30,7 @@ impl Gaps {
         self.known.entry(gap).or_default().insert(place);
     }
 
-    /// Something that the table of meaning does not list may touch persistent memory.
+    /// Something not in the table of meaning may access persistent memory.
     pub(crate) fn not_understood(&mut self, what: &str, place: PlaceId) {
         self.not_understood.entry(what.to_owned()).or_default().insert(place);
     }
@@ -62,7 +62,7 @@ impl Gap {
     }
 }
 
-/// Where something is: the first few lines, in the order of the source.
+/// The first few places, in source order.
 fn listed(program: &Program, places: &BTreeSet<PlaceId>) -> String {
     const SHOWN: usize = 3;
     let mut lines: Vec<(&str, u32)> =

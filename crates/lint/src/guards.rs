@@ -1,17 +1,18 @@
-//! What guards what: memory that the program reads or stores only where something else in persistent memory has some value.
+//! Guards: memory that the program reads or stores only if something else in persistent memory has a certain value.
 //!
-//! `if (slot->ready) use(slot->result)` says that `result` counts once `ready` is set, whatever the two are called, and so
-//! `result` must be durable before `ready` is stored (the likely invariants of Witcher, SOSP 2021, from control dependence
-//! alone). Members are known by name: the functions that rely on an order are seldom those that must keep it.
+//! `if (slot->ready) use(slot->result)` implies that `result` counts once `ready` is set, whatever the names, and so
+//! `result` must be durable before `ready` is stored (the likely invariants of Witcher, SOSP 2021, from control
+//! dependence alone). Members are identified by name: the functions that rely on an order are seldom those that must
+//! maintain it.
 //!
-//! An assertion guards nothing that comes after it, but one that claims `finished <= started` says as much: `started` must be
-//! durable before `finished` is stored.
+//! An assertion does not guard what follows it, but one that claims `finished <= started` implies an order, too:
+//! `started` must be durable before `finished` is stored.
 //!
-//! Not seen: what an address is computed from (`machine::order` has that), and other claims of assertions.
+//! Not covered: what an address is computed from (see `machine::order`), and other claims of assertions.
 
 use rustc_hash::FxHashMap;
 
-/// The variable and the members of a name, without indices; none if it says nothing.
+/// The variable and the members of a name, without indices; `None` if it has none.
 pub(crate) fn members(name: &str) -> Option<(&str, Vec<&str>)> {
     let name = name.trim_start_matches('*');
     let mut parts = name.split("->").flat_map(|part| part.split('.')).map(|part| {
@@ -19,11 +20,11 @@ pub(crate) fn members(name: &str) -> Option<(&str, Vec<&str>)> {
         &part[..end]
     });
     let root = parts.next().filter(|root| !root.is_empty())?;
-    // Of an index that is not known, `[..]`, a bracket is left.
+    // An unknown index, `[..]`, leaves a bracket behind.
     Some((root, parts.filter(|part| !part.is_empty() && *part != "]").collect()))
 }
 
-/// By what a range is known in other functions: its members, or the variable that it is.
+/// How other functions identify a range: its members, or the variable itself.
 fn keys(name: &str) -> Vec<&str> {
     match members(name) {
         Some((_, members)) if !members.is_empty() => members,
@@ -44,17 +45,17 @@ pub(crate) fn count_members(name: &str) -> usize {
     keys(name).len()
 }
 
-/// Where a guard stands to what it guards.
+/// The relation of a guard to what it guards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Relation {
-    /// Anywhere, in one object as well.
+    /// Anything, including members of one object.
     Any,
-    /// The guard leads there: `while (e) { use(e->data); e = e->next; }` says that the data of the *next* entry counts once
-    /// `next` is set, and nothing of the data beside it.
+    /// The guard leads there: `while (e) { use(e->data); e = e->next; }` implies that the data of the *next* entry
+    /// counts once `next` is set, and nothing about the data next to it.
     LeadsTo,
 }
 
-/// Pairs of members: the first decides whether the second counts.
+/// Pairs of members: the first determines whether the second counts.
 #[derive(Default, Debug)]
 pub(crate) struct Guards {
     pairs: FxHashMap<(String, String), Relation>,
@@ -64,7 +65,7 @@ impl Guards {
     pub(crate) fn add(&mut self, guard: &str, guarded: &str, relation: Relation) {
         let path = keys(guard);
         let Some(&guard) = path.last() else { return };
-        // What both lie in is guarded by neither.
+        // An object that contains both is guarded by neither.
         for guarded in keys(guarded) {
             if !path.contains(&guarded) {
                 let known = self.pairs.entry((guard.to_owned(), guarded.to_owned())).or_insert(relation);
@@ -85,7 +86,7 @@ impl Guards {
             Some(Relation::LeadsTo) => !beside,
             None => false,
         };
-        // What is part of the guard is not guarded by it.
+        // A part of the guard is not guarded by it.
         !guarded.contains(&guard) && guarded.iter().any(|guarded| !path.contains(guarded) && pair(guarded))
     }
 }

@@ -1,32 +1,31 @@
-//! `crashproof lint`: checks a program against a persistency model without running it, and finds redundant flushes.
-//! It does not know what recovery does, so it cannot tell whether a missing flush matters.
+//! `crashproof lint`: checks a program against a persistency model without running it, and finds redundant flushes. It
+//! does not know recovery, so it cannot tell whether a missing flush matters.
 //!
-//! After DeepMC (Reidys and Huang, PPoPP 2022), with the precision of cache lines and of whole paths.
+//! Follows DeepMC (Reidys and Huang, PPoPP 2022), but tracks cache lines and whole paths.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`inputs`] | sources, bitcode, compilation databases: all become bitcode (frontend) |
-//! | [`crashproof_frontend::program`] | bitcode becomes a program without LLVM in it, linked by symbol (frontend) |
+//!  [`inputs`] | compiles sources, bitcode and compilation databases to bitcode (frontend) |
+//!  [`crashproof_frontend::program`] | converts bitcode to a program without LLVM, linked by symbol (frontend) |
 //! | [`crashproof_frontend::frameworks`] | what library functions mean, as data (frontend) |
 //! | `dsa` | which memory is persistent: local, bottom-up, top-down |
 //! | `expression`, `span`, `extent` | symbolic addresses; bytes, words and cache lines; arrays |
 //! | `loops`, `explore` | paths through a function, callees as summaries |
-//! | `event`, `machine` | what a path did to persistent memory, and the rules judged on it |
-//! | `guards`, `uses` | what makes memory count: members that guard others, and members that no code reads after a crash |
-//! | `gap`, `coverage` | what is not understood, and what the verdict therefore does not cover |
-//! | [`rules`], `findings` | the rules by name; what is reported of them |
+//!  `event`, `machine` | the effects of a path on persistent memory, and the rules judged on them |
+//!  `guards`, `uses` | what makes memory count: members that guard others, and members that are never read after a crash |
+//!  `gap`, `coverage` | what is not understood, and hence what the verdict does not cover |
+//!  [`rules`], `findings` | the rules by name; how they are reported |
 //!
 //! # What it cannot see
 //!
-//! Ordered by what could make it miss a bug:
+//! Ordered by how likely each is to make it miss a bug:
 //!
-//! 1. Two pointers that are computed in different ways are taken to be different, unless one of them could be
-//!    anything.
+//! 1. Two pointers computed in different ways are assumed to be different, unless one of them could be anything.
 //! 2. Other threads.
 //! 3. Paths on which a transaction does not begin or aborts, or an exception is thrown.
 //! 4. A flush without a fence on some paths, if the hardware keeps it in order (`clflush`) and others wait for it.
 //!
-//! What it does not understand and what may concern persistent memory makes the verdict UNKNOWN (`gap`, `coverage`).
+//! Anything it does not understand that may affect persistent memory makes the verdict UNKNOWN (`gap`, `coverage`).
 
 mod coverage;
 mod dsa;
@@ -64,7 +63,7 @@ pub use crashproof_frontend::inputs::Error;
 pub use explore::Bounds;
 pub use rules::Model;
 
-/// Functions whose memory is the heap: persistent if the whole heap is.
+/// Functions that allocate from the heap: their memory is persistent if the whole heap is.
 pub const HEAP: [&str; 11] = [
     "malloc",
     "calloc",
@@ -84,24 +83,24 @@ pub const HEAP: [&str; 11] = [
 pub struct Options {
     /// Sources, bitcode, compilation databases: one program.
     pub inputs: Vec<PathBuf>,
-    /// For the compilers.
+    /// Arguments for the compilers.
     pub arguments: Vec<OsString>,
-    /// Pass the arguments of a compilation database on as they are, even those that load code.
+    /// Pass the arguments of a compilation database on unchanged, even those that load code.
     pub trust: bool,
-    /// Descriptions of libraries beside the built-in ones.
+    /// Library descriptions in addition to the built-in ones.
     pub apis: Vec<PathBuf>,
     /// Functions that return persistent memory.
     pub allocators: Vec<String>,
     /// The model the program is checked against.
     pub model: Model,
-    /// The paper's rules to the letter.
+    /// Apply the paper's rules literally.
     pub pedantic: bool,
     /// Bounds of the exploration.
     pub bounds: Bounds,
-    /// Compilers that run in parallel.
+    /// Number of compilers to run in parallel.
     pub jobs: usize,
-    /// The inputs are part of a program, as a compiler sees it: functions of other modules are not missing, and there may be
-    /// no persistent memory.
+    /// The inputs are only part of a program, as seen by a compiler: functions of other modules are not missing, and
+    /// there may be no persistent memory.
     pub is_part: bool,
 }
 
@@ -109,7 +108,7 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// With the line and the reason.
+/// Returns the line and the reason if a description is invalid.
 pub fn apis(files: &[PathBuf]) -> Result<Apis, crashproof_frontend::frameworks::Error> {
     let mut apis = Apis::built_in();
     for file in files {
@@ -143,7 +142,7 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
     }
     let compiled = begin.elapsed();
     let mut program = read::read(files, &apis)?;
-    // A function of the program is not the C library's, whatever it is called.
+    // A function defined by the program is never the C library's, whatever its name.
     let own: Vec<String> = program.defined().map(|id| program.function(id).name.clone()).collect();
     apis.forget_library_functions(&own);
     returned::declare(&mut program, &apis);
@@ -159,9 +158,8 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
     (report.findings, in_libraries) = findings::findings(&program, &explorer);
     if in_libraries > 0 {
         let namespaces = apis.namespaces.join(", ");
-        report.notes.push(format!(
-            "inside of libraries ({namespaces}) {in_libraries} more that no line of the program shows"
-        ));
+        let findings = if in_libraries == 1 { "finding" } else { "findings" };
+        report.notes.push(format!("not shown: {in_libraries} {findings} inside library code ({namespaces})"));
     }
     for (path, message) in &inputs.failed {
         let path = read::seen_from_here(&path.display().to_string(), Path::new(""));
@@ -200,8 +198,9 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
         parts => format!("; {parts} parts not covered"),
     };
     report.summary = format!(
-        "{} persistency, {functions} functions; loops up to {} rounds, recursion up to {}{open}",
+        "{} persistency, {functions} function{}; loops up to {} rounds, recursion up to {}{open}",
         model_name(options.model),
+        if functions == 1 { "" } else { "s" },
         options.bounds.loops,
         options.bounds.recursion
     );

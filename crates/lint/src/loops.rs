@@ -21,29 +21,29 @@ pub(crate) struct Loop {
 pub(crate) struct FlushLoop {
     /// The address of the first flush, before the loop.
     pub(crate) start: Operand,
-    /// Added to `start` at the beginning, if the loop counts beside the pointer.
+    /// Initially added to `start`, if the loop has a counter besides the pointer.
     pub(crate) first: Operand,
-    /// Where it stops: an address if the loop counts with the pointer, else a number of bytes.
+    /// Where it stops: an address if the loop counts with the pointer, otherwise a number of bytes.
     pub(crate) end: Option<Operand>,
     pub(crate) counts_bytes: bool,
-    /// The loop counts with numbers of lines, of which `start` is the first; whether `end` is the last of them or one more.
+    /// The loop counts line numbers, starting from `start`; whether `end` is included.
     pub(crate) counts_lines: Option<Inclusive>,
     /// How many bytes the loop counts as one: a byte, or a line.
     pub(crate) unit: i64,
-    /// How many bytes were added to the end so that rounding it down rounds it up: they are not part of the range.
+    /// How many bytes were added to the end so that rounding down rounds it up: they are not part of the range.
     pub(crate) slack: i64,
     pub(crate) class: Class,
-    /// The instruction, or the call of a function that is a name for it.
+    /// The instruction, or the call of a function that wraps it.
     pub(crate) flush: u32,
 }
 
-/// Whether a limit belongs to what it limits.
+/// Whether a limit is included in the range.
 pub(crate) type Inclusive = bool;
 
-/// What is known of a function before any path is walked.
+/// The structure of a function, known before any path is walked.
 #[derive(Debug, Default)]
 pub(crate) struct Shape {
-    /// The place of each block in reverse postorder; none if it cannot be reached.
+    /// Each block's position in reverse postorder; `None` if unreachable.
     pub(crate) rank: Vec<Option<u32>>,
     pub(crate) loops: FxHashMap<u32, Loop>,
     pub(crate) flush_loops: FxHashMap<u32, FlushLoop>,
@@ -112,13 +112,13 @@ impl Shape {
 }
 
 impl Shape {
-    /// Whether a block is reached whichever way another branches, without coming back to the branch: what happens there does not
-    /// depend on the condition.
+    /// Whether a block is reached on either side of another one's branch without returning to the branch: its effects
+    /// do not depend on the condition.
     pub(crate) fn is_reached_either_way(&self, branch: u32, block: u32) -> bool {
         self.successors[branch as usize].iter().all(|side| self.reached(*side, branch).contains(&block))
     }
 
-    /// What is reached from one side of a branch, without coming back to the branch.
+    /// The blocks reachable from one side of a branch without returning to the branch.
     pub(crate) fn reached(&self, side: u32, branch: u32) -> FxHashSet<u32> {
         let mut seen: FxHashSet<u32> = FxHashSet::default();
         let mut work = vec![side];
@@ -154,7 +154,7 @@ fn stripped(function: &Function, mut operand: Operand) -> Operand {
     }
 }
 
-/// A phi of the header with its value on entry, if it grows by at most a line each time.
+/// A phi of the header with its initial value, if it grows by at most a line per iteration.
 fn counter(function: &Function, header: u32, a_loop: &Loop, operand: Operand, unit: i64) -> Option<Operand> {
     let (number, Op::Phi { incoming }) = instruction(function, stripped(function, operand))? else {
         return None;
@@ -185,10 +185,11 @@ fn counter(function: &Function, header: u32, a_loop: &Loop, operand: Operand, un
     start
 }
 
-/// How many wrappers around a flush are looked through.
+/// How many levels of wrappers around a flush are looked through.
 const WRAPPED: u32 = 3;
 
-/// The parameter whose line a function flushes, if that is all it does: a name for the instruction, or a choice of one.
+/// The parameter whose line a function flushes, if that is all it does: a wrapper around the instruction, or around a
+/// choice of them.
 fn flushed(program: &Program, id: FunctionId, depth: u32) -> Option<(u32, Class)> {
     let function = program.function(id);
     let mut found: Option<(u32, Class)> = None;
@@ -205,7 +206,7 @@ fn flushed(program: &Program, id: FunctionId, depth: u32) -> Option<(u32, Class)
             _ => continue,
         };
         let Operand::Parameter(parameter) = stripped(function, address) else { return None };
-        // Of several choices, only what holds of the weakest is known.
+        // Of several choices, only what holds for the weakest is known.
         found = match found {
             None => Some((parameter, class)),
             Some((same, before)) if same == parameter => {
@@ -226,10 +227,10 @@ fn multiple_of_line(function: &Function, operand: Operand) -> Option<Operand> {
     }
 }
 
-/// How many operations an end is looked through for a rounding.
+/// How many operations are searched for the rounding of an end.
 const ROUNDED: u32 = 4;
 
-/// What is added to a number before it is rounded down to a multiple of a line or page, if that rounds it up:
+/// What is added to a number before it is rounded down to a multiple of a line or page, if the result is rounded up:
 /// `(end + 63) & ~63`, `(length + 63) / 64`.
 fn slack(function: &Function, operand: Operand, depth: u32) -> i64 {
     let Some(depth) = depth.checked_sub(1) else { return 0 };
@@ -259,7 +260,7 @@ fn slack(function: &Function, operand: Operand, depth: u32) -> i64 {
     }
 }
 
-/// Whether a constant is among what a number is the sum of.
+/// Whether a constant is among a number's summands.
 fn adds(function: &Function, operand: Operand, constant: i64, depth: u32) -> bool {
     let Some(depth) = depth.checked_sub(1) else { return false };
     match instruction(function, operand) {
@@ -277,7 +278,7 @@ fn adds(function: &Function, operand: Operand, constant: i64, depth: u32) -> boo
     }
 }
 
-/// Whether a loop that goes on as long as this holds takes the limit as well.
+/// Whether a loop with this continuation condition includes the limit.
 fn is_inclusive_while(what: Compare) -> bool {
     matches!(what, Compare::Le | Compare::Ge | Compare::BelowOrEqual | Compare::AboveOrEqual)
 }
@@ -288,7 +289,7 @@ fn flush_loop(program: &Program, function: &Function, header: u32, a_loop: &Loop
     for block in &a_loop.blocks {
         for (number, instruction) in function.block(*block) {
             match &instruction.op {
-                // Two flushes per round are no simple range.
+                // Two flushes per iteration are not a simple range.
                 Op::Flush { .. } if flush.is_some() => return None,
                 Op::Flush { address, class } => flush = Some((number, *address, *class)),
                 Op::Call { callee: Callee::Direct(id), arguments } => {
@@ -334,7 +335,7 @@ fn flush_loop(program: &Program, function: &Function, header: u32, a_loop: &Loop
             }
         })
     };
-    // The last line, rounded down, is no end that was rounded up.
+    // The last line, rounded down, is not an end that was rounded up.
     let rounding =
         |end: Option<Operand>| end.filter(|_| !is_inclusive).map_or(0, |end| slack(function, end, ROUNDED));
     let address = stripped(function, address);
@@ -349,7 +350,7 @@ fn flush_loop(program: &Program, function: &Function, header: u32, a_loop: &Loop
     {
         let end = other_side(stripped(function, line));
         let (first, counts_bytes, unit) = (Operand::Int(0), false, LINE);
-        // Of lines, the first that is left out says it already.
+        // For lines, the first excluded one already accounts for that.
         let (counts_lines, slack, flush) = (Some(is_inclusive), 0, number);
         return Some(FlushLoop { start, first, end, counts_bytes, counts_lines, unit, slack, class, flush });
     }
@@ -364,7 +365,7 @@ fn flush_loop(program: &Program, function: &Function, header: u32, a_loop: &Loop
         _ => return None,
     };
     let (index, unit) = match multiple_of_line(function, stripped(function, index.0)) {
-        // Lines, one after the other.
+        // Consecutive lines.
         Some(line) if index.1 == 1 => (line, LINE),
         _ => index,
     };

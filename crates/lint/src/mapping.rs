@@ -1,5 +1,5 @@
-//! Which calls map a file that the program writes through: such a mapping is persistent memory, whether the program
-//! flushes it or not.
+//! Recognizes calls that map a file the program writes through: such a mapping is persistent memory, even if the
+//! program never flushes it.
 
 use crashproof_frontend::frameworks::{Apis, Returns};
 use crashproof_frontend::program::ir::{Callee, Function, FunctionId, Op, Operand, Program};
@@ -9,10 +9,10 @@ const MAP_TYPE: i64 = 3;
 const MAP_PRIVATE: i64 = 2;
 const MAP_ANONYMOUS: i64 = 0x20;
 
-/// Functions whose descriptors are memory that no file keeps.
+/// Functions whose descriptors refer to memory without a file.
 const WITHOUT_FILE: [&str; 2] = ["memfd_create", "shm_open"];
 
-/// Whether an instruction maps a file shared and to be written, as far as its arguments are known.
+/// Whether an instruction maps a file shared and writable, as far as its arguments are known.
 pub(crate) fn is_shared_file(program: &Program, apis: &Apis, function: &Function, op: &Op) -> bool {
     let Op::Call { callee: Callee::Direct(called), arguments } = op else { return false };
     let meaning = apis.meaning(&program.function(*called).name);
@@ -27,7 +27,7 @@ pub(crate) fn is_shared_file(program: &Program, apis: &Apis, function: &Function
         && !is_without_file(program, function, *file)
 }
 
-/// Whether a number may have a property: it is constant and has it, or is not known.
+/// Whether a number may have a property: it is a constant that has it, or is unknown.
 fn may_be(function: &Function, operand: Operand, holds: &dyn Fn(i64) -> bool) -> bool {
     match operand {
         Operand::Int(bits) => holds(bits),

@@ -1,5 +1,5 @@
-//! Functions that a library hands out pointers to, as `pmem2_get_persist_fn` does. No module declares them; here they are
-//! declared under the names of their descriptions, so that calls through the pointers are followed like any other.
+//! Functions to which a library returns pointers, as `pmem2_get_persist_fn` does. No module declares them, so they are
+//! declared here under the names of their descriptions, and calls through the pointers are followed like any other.
 
 use crashproof_frontend::frameworks::{Apis, Returns};
 use crashproof_frontend::program::ir::{Function, FunctionId, Program};
@@ -7,7 +7,7 @@ use crashproof_frontend::program::ir::{Function, FunctionId, Program};
 /// The number of parameters of a function that no module declares.
 const UNDECLARED: u32 = u32::MAX;
 
-/// Declares what the described functions of a program return pointers to.
+/// Declares the functions to which the program's described functions return pointers.
 pub(crate) fn declare(program: &mut Program, apis: &Apis) {
     for at in 0..program.functions.len() {
         let Some(Returns::Function(number)) =
@@ -29,7 +29,7 @@ pub(crate) fn declare(program: &mut Program, apis: &Apis) {
     }
 }
 
-/// The function that a described one returns a pointer to.
+/// The function to which a described one returns a pointer.
 pub(crate) fn function(program: &Program, apis: &Apis, returns: Returns) -> Option<FunctionId> {
     let Returns::Function(number) = returns else { return None };
     program.symbols.get(&apis.returned[number as usize]).copied()

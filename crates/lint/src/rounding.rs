@@ -1,5 +1,5 @@
-//! Addresses that are rounded down to a line or page, and lengths that make up for it. Lines decide what a flush writes back, so
-//! rounding changes nothing.
+//! Addresses rounded down to a line or page, and lengths that compensate for it. A flush writes back whole lines, so
+//! rounding makes no difference.
 
 use px86::LINE_BYTES;
 
@@ -7,7 +7,7 @@ use crate::expression::{Expression, Expressions, Form};
 use crashproof_frontend::program::ir::Arithmetic;
 
 impl Expressions {
-    /// Whether a number was divided by what it is now multiplied by: rounded down to a line or page.
+    /// Whether a number was divided by its current multiplier, that is, rounded down to a line or page.
     pub(crate) fn is_rounded(&self, what: Arithmetic, number: Expression, unit: i64) -> bool {
         let bytes = |by_shift: bool, unit: i64| match by_shift {
             true => u32::try_from(unit).ok().and_then(|bits| 1_i64.checked_shl(bits)),
@@ -31,7 +31,7 @@ impl Expressions {
         }
     }
 
-    /// Whether one number is how far the other lies behind the start of its line or page.
+    /// Whether one number is the offset of the other within its line or page.
     pub(crate) fn is_misalignment(&self, part: Expression, of: Expression) -> bool {
         match self.form(part) {
             Form::Operation(Arithmetic::Rem, whole, unit) => {
@@ -44,7 +44,7 @@ impl Expressions {
         }
     }
 
-    /// The same as what is added to an address.
+    /// The same, negated, as it is added to an address.
     pub(crate) fn is_negative_misalignment(&self, part: Expression, of: Expression) -> bool {
         match self.form(part) {
             Form::Operation(Arithmetic::Sub, zero, part) => {
@@ -54,7 +54,7 @@ impl Expressions {
         }
     }
 
-    /// A length that was made longer by how far its start lies inside a line, without that: the lines are the same.
+    /// A length that was increased by its start's offset within a line, without that: the lines are the same.
     pub(crate) fn without_misalignment(&mut self, length: Expression) -> Expression {
         let (sum, constant) = match self.form(length) {
             Form::Plus(inner, constant) => (inner, constant),

@@ -1,4 +1,4 @@
-//! The rules, and for each place which paths satisfy and which violate them.
+//! The rules, and which paths satisfy and violate them at each place.
 
 use crashproof_findings::Rule as Registered;
 use crashproof_findings::rules::lint;
@@ -12,12 +12,12 @@ use crashproof_frontend::program::ir::{FunctionId, PlaceId};
 /// The persistency model a program is checked against (Pelley, Chen and Wenisch, ISCA 2014).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Model {
-    /// Stores persist in program order: one barrier for each.
+    /// Stores persist in program order: one barrier per store.
     Strict,
-    /// Stores between two barriers persist in any order. What x86 gives, and the default.
+    /// Stores between two barriers persist in any order. This is what x86 provides, and the default.
     #[default]
     Epoch,
-    /// Strands persist in any order among each other.
+    /// Strands persist in any order relative to each other.
     Strand,
 }
 
@@ -63,9 +63,9 @@ impl Rule {
         }
     }
 
-    /// Whether a violation on some paths is reported although other paths satisfy the rule. A transaction that
-    /// sometimes has nothing to do, and a fence after a loop that may not have run, are not. What must hold on all paths is not
-    /// reported of a function whose paths are not all known.
+    /// Whether a violation on some paths is reported although other paths satisfy the rule. Not reported are a
+    /// transaction that sometimes has nothing to do, and a fence after a loop that may not have run. Rules that must
+    /// hold on all paths are not reported for a function whose paths are not all known.
     pub(crate) fn is_reported(self, sometimes: bool, unknown: bool) -> bool {
         // Some path waits where it must, so the others are deliberate.
         if self == Rule::MissingBarrierNested {
@@ -78,7 +78,7 @@ impl Rule {
             )
     }
 
-    /// The fix, in general.
+    /// The general fix.
     pub(crate) fn advice(self) -> &'static str {
         match self {
             Rule::UnflushedWrite => "flush it and wait for the flush before it matters",
@@ -112,24 +112,24 @@ pub(crate) struct Verdict {
     pub(crate) site: Site,
     pub(crate) message: String,
     pub(crate) related: Vec<RelatedPlace>,
-    /// The function that was first explored, and all of them.
+    /// The function that was explored first, and all functions.
     pub(crate) by: FunctionId,
     by_all: FxHashSet<FunctionId>,
     /// How many paths violate the rule here.
     pub(crate) paths: u32,
     /// Not reported if other paths of the same functions satisfy the rule.
     pub(crate) unless_deliberate: bool,
-    /// The hardware keeps the order on every path: nothing is lost.
+    /// The hardware maintains the order on every path: nothing is lost.
     pub(crate) ordered: bool,
-    /// The fix for this place, if more can be said than in general.
+    /// The fix for this place, if more specific than the general one.
     pub(crate) advice: Option<String>,
-    /// It is one whatever guards what.
+    /// It is a violation regardless of guards.
     pub(crate) is_certain: bool,
-    /// Any of these makes it one.
+    /// Any of these makes it a violation.
     pub(crate) conditions: Vec<Condition>,
 }
 
-/// One store guards another, by the names of their members; unless a later one does as well.
+/// One store guards another, by the names of their members, unless a later one does, too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Condition {
     pub(crate) guard: u32,
@@ -145,7 +145,7 @@ impl Condition {
 }
 
 impl Verdict {
-    /// Whether it is a violation, now that it is known what guards what.
+    /// Whether it is a violation, now that all guards are known.
     pub(crate) fn stands(&self, guards: &Guards, names: &Names) -> bool {
         self.is_certain || self.conditions.iter().any(|condition| condition.holds(guards, names))
     }
@@ -164,17 +164,17 @@ pub(crate) struct Verdicts {
     pub(crate) satisfied: FxHashMap<(Rule, PlaceId), u32>,
     /// Which functions have paths that satisfy a rule at a place.
     satisfied_in: FxHashSet<(Rule, FunctionId, PlaceId)>,
-    /// Flushes of memory that existed before the path and that the path did not store to.
+    /// Flushes of memory that existed before the path and to which the path did not store.
     pub(crate) untouched: FxHashSet<PlaceId>,
-    /// Flushes of one object after another, as a loop meets them, none of which the path stored to.
+    /// Flushes of one object after another in a loop, to none of which the path stored.
     pub(crate) swept: FxHashSet<PlaceId>,
-    /// What was not understood on the way.
+    /// What was not understood along the way.
     pub(crate) gaps: Gaps,
     /// Stores of functions that a caller's log covers.
     logged_by_callers: FxHashSet<PlaceId>,
-    /// A function that the program itself calls is judged as if it did not.
+    /// A function that the program itself calls is judged as if it were not called.
     pub(crate) is_tentative: bool,
-    /// What that shows, unless a caller makes it good.
+    /// What that reveals, unless a caller makes it good.
     tentative: FxHashMap<(Rule, PlaceId), Verdict>,
 }
 
@@ -191,9 +191,10 @@ impl Verdicts {
             && verdict.by_all.iter().all(|by| self.satisfied_in.contains(&(rule, *by, place)))
     }
 
-    /// Takes over what functions violate that others may call, and no caller of the program makes good.
+    /// Adopts violations of functions that may be called from outside and that no caller in the program makes good.
     ///
-    /// With transactions, a function may be meant to be called inside of one: only what it does in a transaction of its own counts.
+    /// With transactions, a function may be meant to be called inside one: only what it does in its own transaction
+    /// counts.
     pub(crate) fn adopt(&mut self, has_transactions: bool) {
         for (key, verdict) in std::mem::take(&mut self.tentative) {
             let in_own_transaction = key.0 == Rule::UnloggedWrite && !self.logged_by_callers.contains(&key.1);

@@ -1,17 +1,17 @@
-//! Ranges of memory, and how they lie to each other: by bytes, by words and by cache lines.
+//! Ranges of memory and their relations: by bytes, by words and by cache lines.
 //!
-//! Where an object lies in memory is not known, only that it is aligned. Something holds of two ranges if
-//! it holds wherever the object may lie.
+//! The address of an object is unknown, except for its alignment. A relation holds between two ranges if it holds for
+//! every possible address.
 
 use px86::LINE_BYTES;
 
 use crate::expression::{Address, Expression};
 
-/// How long a range is.
+/// The length of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Length {
     Known(u64),
-    /// Not known, but two of the same are equally long.
+    /// Unknown, but equal symbols mean equal lengths.
     Symbol(Expression),
     /// To the end of the object.
     Unknown,
@@ -24,19 +24,19 @@ pub(crate) struct Span {
     pub(crate) length: Length,
 }
 
-/// How a range lies to another.
+/// The relation of a range to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Meets {
-    /// It surely contains all of the other, or all lines of it.
+    /// It certainly contains all of the other, or all its lines.
     Covers,
-    /// They share something, or may.
+    /// They overlap, or may.
     Maybe,
-    /// They share nothing.
+    /// They are disjoint.
     Never,
 }
 
 impl Span {
-    /// First byte and one past the last, if both are known.
+    /// The first byte and one past the last, if both are known.
     pub(crate) fn bytes(&self) -> Option<(i64, i64)> {
         match self.length {
             Length::Known(length) => Some((self.at.offset, self.at.offset + length as i64)),
@@ -49,13 +49,13 @@ impl Span {
         self.at.object == other.at.object && self.at.element == other.at.element
     }
 
-    /// Whether it ends before an array begins that the other is an element of. An index is taken not to be negative.
+    /// Whether it ends before the array that contains the other begins. An index is assumed not to be negative.
     fn is_before(&self, other: &Span) -> bool {
         let before = self.bytes().is_some_and(|(_, end)| end <= other.at.offset);
         self.at.element.is_none() && other.at.element.is_some() && before
     }
 
-    /// Whether this range, taken as bytes, contains the other.
+    /// Whether this range contains the other, byte by byte.
     pub(crate) fn contains(&self, other: &Span) -> Meets {
         if self.at.object != other.at.object {
             return Meets::Never;
@@ -85,8 +85,8 @@ impl Span {
         }
     }
 
-    /// Whether writing back this range writes back the lines of the other. A range of unknown length is trusted
-    /// to be as long as it must be.
+    /// Whether writing back this range writes back the lines of the other. A range of unknown length is assumed to be
+    /// as long as necessary.
     pub(crate) fn covers_lines(&self, other: &Span, alignment: u64) -> Meets {
         let by_bytes = self.contains(other);
         let open = matches!(self.length, Length::Symbol(_) | Length::Unknown);
@@ -99,12 +99,12 @@ impl Span {
             return by_bytes;
         }
         if !self.comparable(other) {
-            // A line at a fixed place is not all of what was copied to a place and of a length that are not known.
+            // A line at a fixed place does not cover a copy to an unknown place with an unknown length.
             let one_line = self.at.element.is_none() && matches!(self.length, Length::Known(..=LINE_BYTES));
             let copied = other.at.element.is_some() && !matches!(other.length, Length::Known(_));
             return if one_line && copied { Meets::Never } else { by_bytes };
         }
-        // A string that was copied is trusted to end where its array does.
+        // A copied string is assumed to end where its array does.
         if other.length == Length::Unknown
             && self.bytes().is_some_and(|(start, end)| (start..end).contains(&other.at.offset))
         {
@@ -121,8 +121,8 @@ impl Span {
         if all {
             Meets::Covers
         } else if any {
-            // A store across two lines of which one is written back is not safe, and neither is one that shares a
-            // line only at some alignments.
+            // A store across two lines, only one of which is written back, is not safe, nor is one that shares a line
+            // only at some alignments.
             if by_bytes == Meets::Never { Meets::Never } else { Meets::Maybe }
         } else {
             Meets::Never
@@ -134,8 +134,8 @@ impl Span {
         self.comparable(other) && self.bytes().is_some() && other.bytes().is_some()
     }
 
-    /// Whether parts that are written back one by one are all of its lines, wherever the object lies; never if lines are
-    /// left out everywhere.
+    /// Whether separately written-back parts cover all its lines, wherever the object lies; `Never` if some lines are
+    /// always left out.
     pub(crate) fn is_covered_by(&self, parts: &[(i64, i64)], alignment: u64) -> Meets {
         let Some((from, to)) = self.bytes() else { return Meets::Maybe };
         let (mut all, mut any) = (true, false);
@@ -157,7 +157,7 @@ impl Span {
         }
     }
 
-    /// Whether they may lie on a common line.
+    /// Whether they may share a line.
     pub(crate) fn may_share_line(&self, other: &Span, alignment: u64) -> bool {
         if self.at.object != other.at.object {
             return false;
@@ -175,7 +175,7 @@ impl Span {
         })
     }
 
-    /// Whether both surely lie on one line.
+    /// Whether both certainly lie on one line.
     pub(crate) fn same_line(&self, other: &Span, alignment: u64) -> bool {
         let (Some((start, end)), Some((from, to))) = (self.bytes(), other.bytes()) else { return false };
         self.comparable(other)
@@ -185,8 +185,7 @@ impl Span {
             })
     }
 
-    /// How many whole lines of this range hold nothing of the others, wherever the object lies; none if
-    /// that cannot be said.
+    /// How many whole lines of this range contain nothing of the others, wherever the object lies; `None` if unknown.
     pub(crate) fn lines_without(&self, others: &[Span], alignment: u64) -> Option<u64> {
         let (start, end) = self.bytes()?;
         let mut ranges = Vec::new();
@@ -220,7 +219,7 @@ fn placements(alignment: u64) -> impl Iterator<Item = i64> {
     (0..LINE_BYTES).step_by(alignment.clamp(1, LINE_BYTES) as usize).map(|shift| shift as i64)
 }
 
-/// First and last line of a range of an object that lies `shift` bytes behind the start of a line.
+/// The first and last line of a range of an object that lies `shift` bytes after the start of a line.
 fn lines(start: i64, end: i64, shift: i64) -> (i64, i64) {
     let line = |at: i64| (at + shift).div_euclid(LINE_BYTES as i64);
     (line(start), line((end - 1).max(start)))

@@ -1,12 +1,13 @@
-//! What the program does with members of persistent structures: a store that is never written back is lost, but that matters
-//! only to code that reads it after a crash.
+//! What the program does with members of persistent structures: a store that is never written back is lost, but that
+//! matters only if code reads it after a crash.
 //!
-//! Two kinds of members need no flush, and people who know that leave it out: lock words and reference counts, which the
-//! program resets at its start before it reads them; and statistics, which it only counts with and prints. A member is known by
-//! its structure and offset, whichever function works on it. That a member is never read is not claimed: a load through a cast of
-//! bytes does not show which member it reads.
+//! Two kinds of members need no flush, and programmers who know that omit it: lock words and reference counts, which
+//! the program resets at startup before reading them; and statistics, which it only increments and prints. A member is
+//! identified by its structure and offset, regardless of the function that accesses it. That a member is never read is
+//! never claimed: a load through a byte pointer does not reveal which member it reads.
 //!
-//! Not seen: what other programs read of the pool, and loads through pointers whose structure no function on the way knows.
+//! Not covered: what other programs read from the pool, and loads through pointers whose structure no function involved
+//! knows.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -24,7 +25,7 @@ pub(crate) type At = (FunctionId, u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Put {
     Constant,
-    /// What was there, and something more or less.
+    /// Its previous value, plus or minus something.
     Counted,
     Other,
 }
@@ -45,7 +46,7 @@ impl Needless {
     }
 }
 
-/// An access that its function knows only by a pointer: its callers know the structure.
+/// An access that its function knows only through a pointer: its callers know the structure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Access {
     Load(At, u64),
@@ -60,12 +61,12 @@ pub(crate) struct Uses {
     /// Members that are stored to at a place.
     stored_at: FxHashMap<PlaceId, FxHashSet<Member>>,
     puts: FxHashMap<Member, Vec<(At, Put)>>,
-    /// How many bytes are stored to a member, and how many by loads of which no function knows the member.
+    /// The sizes of stores to each member, and the sizes of loads of unknown members.
     stored_bytes: FxHashMap<Member, FxHashSet<u64>>,
     unnamed_bytes: FxHashSet<u64>,
-    /// Structures that are copied or compared as a whole, or given to unknown code.
+    /// Structures that are copied or compared as a whole, or passed to unknown code.
     copied: FxHashSet<String>,
-    /// Members that a function may read without having reset them before.
+    /// Members that a function may read without resetting them first.
     pub(crate) read_first: FxHashMap<FunctionId, FxHashSet<Member>>,
     /// Members that a function resets on all paths on which it succeeds.
     pub(crate) resets: FxHashMap<FunctionId, FxHashSet<Member>>,
@@ -81,7 +82,7 @@ impl Uses {
         self.loads.entry(member).or_default().insert(at);
     }
 
-    /// A load from persistent memory, nobody knows of which member.
+    /// A load from persistent memory, of an unknown member.
     pub(crate) fn load_unnamed(&mut self, bytes: u64) {
         self.unnamed_bytes.insert(bytes);
     }
@@ -102,8 +103,8 @@ impl Uses {
         }
     }
 
-    /// Why what is stored at a place needs no flush; none if it does, as far as is known. `is_flushed` says whether a store is
-    /// always written back: whoever does that in one place thinks that it matters.
+    /// Why a store at a place needs no flush; `None` if it does, as far as known. `is_flushed` says whether a store is
+    /// always written back: code that does so in one place considers it important.
     pub(crate) fn needless(
         &self,
         program: &Program,
@@ -112,7 +113,7 @@ impl Uses {
     ) -> Option<Needless> {
         let members = self.stored_at.get(&place)?;
         let main = program.defined().find(|id| program.function(*id).name == "main")?;
-        // Recovery is a function of its own: what `main` does first says nothing.
+        // Recovery is a separate function: what `main` does first says nothing.
         if program.defined().any(|id| program.function(id).name == "recover") {
             return None;
         }
@@ -129,7 +130,7 @@ impl Uses {
             members.iter().filter_map(|member| self.puts.get(member)).flatten().copied().collect();
         let resets = self.resets.get(&main).is_some_and(|resets| !resets.is_disjoint(members));
         let is_read = self.read_first.get(&main).is_some_and(|read| !read.is_disjoint(members));
-        // A reset is one, and not the only store.
+        // It is reset, and the reset is not its only store.
         if !loads.is_empty() && puts.len() > 1 && resets && !is_read {
             return Some(Needless::ResetAtStart);
         }
@@ -151,7 +152,7 @@ impl Uses {
     }
 }
 
-/// Whether a value only becomes the next value of the same member, or is given to functions of libraries that print it.
+/// Whether a value only becomes the next value of the same member, or is passed to library functions that print it.
 fn only_counts(
     function: &Function,
     program: &Program,

@@ -1,4 +1,4 @@
-//! The examples of the rule reference: the bad one breaks its rule, the good one breaks none.
+//! The examples of the rule reference: each bad one violates its rule, each good one violates none.
 
 use crashproof_findings::Example;
 use crashproof_findings::rules::lint::RULES;

@@ -1,5 +1,5 @@
-//! What an engine says about a test. Every engine answers in this form, so that answers can be compared
-//! and shown without knowing who gave them.
+//! An engine's answer about a test. All engines answer in this form, so that answers can be compared and shown
+//! regardless of the engine.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,8 @@ use px86::Domain;
 
 use crate::code::{LocId, Test};
 
-/// Somebody may want an engine to stop: a person, or who watches time and memory. It then answers with what it has.
+/// Asks an engine to stop, on behalf of the user or a watcher of time and memory. The engine then answers with what it
+/// has.
 #[derive(Debug, Default)]
 pub struct Interrupt {
     asked: AtomicBool,
@@ -16,7 +17,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// One that nobody has asked yet.
+    /// An interrupt that has not been requested.
     pub const fn new() -> Interrupt {
         Interrupt { asked: AtomicBool::new(false), why: OnceLock::new() }
     }
@@ -33,7 +34,7 @@ impl Interrupt {
         self.asked.load(Ordering::Acquire).then(|| self.why.get().copied().unwrap_or("interrupted"))
     }
 
-    /// For who only looks whether it was asked for.
+    /// For code that only checks whether it was requested.
     pub fn flag(&self) -> &AtomicBool {
         &self.asked
     }
@@ -50,7 +51,7 @@ pub struct Options {
     pub limits: Limits,
 }
 
-/// Where an engine stops and says that its answer is incomplete.
+/// Limits at which an engine stops and reports that its answer is incomplete.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Machine states to visit, in each search an engine makes.
@@ -59,12 +60,12 @@ pub struct Limits {
     pub outcomes: usize,
     /// Bytes of memory for visited states.
     pub bytes: usize,
-    /// Who may ask to stop, if somebody may.
+    /// A way to interrupt the engine, if any.
     pub interrupt: Option<&'static Interrupt>,
 }
 
 impl Limits {
-    /// Why to stop now, if that was asked for.
+    /// Why to stop now, if that was requested.
     pub fn interrupted(&self) -> Option<&'static str> {
         self.interrupt.and_then(Interrupt::asked)
     }
@@ -93,11 +94,11 @@ pub struct Answer {
     pub states: Vec<Vec<i64>>,
     /// Robustness in the three senses.
     pub robust: Robust,
-    /// What became of recovery's assertions.
+    /// The result of recovery's assertions.
     pub assertions: Assertions,
     /// One answer a query, in the order of the file.
     pub queries: Vec<QueryAnswer>,
-    /// Figures about the work done.
+    /// Statistics.
     pub statistics: Statistics,
 }
 
@@ -141,7 +142,7 @@ pub struct Witness {
     pub outcome: Vec<i64>,
     /// A store that was lost although a later one survived; known for `strict`.
     pub pair: Option<LostAndSurvived>,
-    /// How it came about.
+    /// How it arose.
     pub story: Option<Story>,
 }
 
@@ -163,7 +164,7 @@ pub struct InstructionRef {
     pub index: usize,
 }
 
-/// What became of recovery's assertions.
+/// The result of recovery's assertions.
 #[derive(Clone, Debug)]
 pub enum Assertions {
     /// There are none: no recovery, or one that asserts nothing.
@@ -172,7 +173,7 @@ pub enum Assertions {
     Hold,
     /// One fails.
     Fail(Box<AssertionFailure>),
-    /// A limit was hit and no failure was met.
+    /// A limit was hit before any failure was found.
     Unknown,
 }
 
@@ -183,7 +184,7 @@ pub struct AssertionFailure {
     pub outcome: Vec<i64>,
     /// The assertion's place in recovery's code.
     pub instruction: usize,
-    /// How it came about: the first execution and its crash, then each recovery that crashed in turn.
+    /// How it arose: the first execution and its crash, then each recovery that crashed in turn.
     pub story: Option<Story>,
 }
 
@@ -192,13 +193,13 @@ pub struct AssertionFailure {
 pub struct QueryAnswer {
     /// Does what the query claims hold? None if not known.
     pub holds: Option<bool>,
-    /// An outcome that decides it, if there is one: for `forbidden` the offence, for `allowed` the proof.
+    /// An outcome that decides it, if there is one: for `forbidden` a violation, for `allowed` a proof.
     pub outcome: Option<Vec<i64>>,
-    /// How a forbidden outcome came about.
+    /// How a forbidden outcome arose.
     pub story: Option<Story>,
 }
 
-/// An execution told in order.
+/// An execution in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Story {
     /// The executions that crashed, oldest first.
@@ -214,9 +215,9 @@ pub struct Chapter {
     pub recovery: bool,
     /// What happened, in the order it took effect.
     pub steps: Vec<Step>,
-    /// For each line, after how many of `steps` it was last written back.
+    /// For each line, the number of `steps` before its last write-back.
     pub written_back: Vec<usize>,
-    /// What persistent memory held after the crash, by location; none where the engine left it open.
+    /// The content of persistent memory after the crash, by location; `None` where the engine left it open.
     pub outcome: Vec<Option<i64>>,
 }
 
@@ -248,7 +249,7 @@ pub enum Effect {
     Failed,
 }
 
-/// Figures about the work done.
+/// Statistics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Machine states visited, over all searches.
@@ -282,7 +283,7 @@ impl Answer {
     }
 }
 
-/// Sorts outcomes the way they are shown: by the values, locations taken in the order of their names.
+/// Sorts outcomes as they are shown: by value, locations in order of their names.
 pub fn sort_states(test: &Test, states: &mut Vec<Vec<i64>>) {
     let order: Vec<LocId> = test.locations_by_name();
     states.sort_by(|a, b| {

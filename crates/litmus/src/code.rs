@@ -59,7 +59,7 @@ pub struct Query {
     pub span: Span,
 }
 
-/// What a query claims of its condition.
+/// The claim of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueryKind {
     /// No outcome satisfies it.
@@ -157,7 +157,7 @@ impl Rmw {
 }
 
 impl Op {
-    /// Row and column of the ordering table; none for what touches no memory.
+    /// Row and column of the ordering table; `None` for what accesses no memory.
     pub fn class(&self) -> Option<Class> {
         Some(match self {
             Op::Load(..) => Class::Read,

@@ -13,9 +13,9 @@
 //! # Ok::<(), crashproof_litmus::Error>(())
 //! ```
 //!
-//! [`parse`] gives a [`Test`]: names resolved, loops unrolled, branches turned into forward jumps, so that
-//! every instruction runs at most once and an engine needs no more than a program counter. Errors carry
-//! the place and what was expected; showing them is the report's business.
+//! [`parse`] returns a [`Test`]: names resolved, loops unrolled, branches turned into forward jumps, so that every
+//! instruction runs at most once and an engine needs only a program counter. Errors contain the place and what was
+//! expected; the report displays them.
 
 pub mod answer;
 #[cfg(feature = "arbitrary")]

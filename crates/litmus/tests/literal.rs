@@ -1,4 +1,4 @@
-//! The machine against a literal one: the model's sentences as steps, no shortcuts.
+//! Compares the machine with a literal one: the model's sentences as steps, without shortcuts.
 //!
 //! Here every issue is a step, every write-back of a line is a step, and persistent memory is part of the
 //! state. It is slow and small enough to be believed. The ordering table is shared: it is data, and checked
@@ -144,7 +144,7 @@ impl Literal<'_> {
         Some(after)
     }
 
-    /// Every content of persistent memory at every moment; none if there are too many states.
+    /// Every possible content of persistent memory at every step; `None` if there are too many states.
     fn outcomes(&self) -> Option<BTreeSet<Vec<i64>>> {
         let memory: Vec<i64> = self.test.locations.iter().map(|location| location.init).collect();
         let threads = self

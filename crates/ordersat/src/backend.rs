@@ -1,8 +1,8 @@
-//! Which solver answers: the one place that knows the backends behind [`Solver`].
+//! Selects the solver: the only place that knows the backends behind [`Solver`].
 
 use crate::solver::Solver;
 
-/// The solvers there are.
+/// The available solvers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SolverKind {
     /// Pure Rust.
@@ -21,7 +21,7 @@ impl SolverKind {
         }
     }
 
-    /// A new solver. None if it is not built in.
+    /// A new solver. `None` if it is not built in.
     pub fn make(self) -> Option<Box<dyn Solver>> {
         match self {
             SolverKind::Batsat => Some(Box::new(crate::batsat::Batsat::default())),

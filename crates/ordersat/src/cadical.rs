@@ -1,7 +1,7 @@
 //! The CaDiCaL backend: [`Solver`] over CaDiCaL, through its external propagator (IPASIR-UP).
 //!
-//! The propagator is told of assignments late and, for units, more than once; so it keeps a trail of its own. What
-//! it adds are theory lemmas, true whatever is assigned, and a found model is checked once more as a whole: a
+//! The propagator learns of assignments late and, for units, more than once; so it keeps a trail of its own. What it
+//! adds are theory lemmas, true whatever is assigned, and a found model is checked once more as a whole: a
 //! misunderstanding about levels can cost time, not truth.
 
 use std::cell::RefCell;
@@ -157,7 +157,7 @@ impl Terminator for Watchdog {
 impl Default for Cadical {
     fn default() -> Cadical {
         let mut solver = CaDiCal::new();
-        // Levels are told to the theory as they come; assignments out of order would not fit.
+        // The theory is notified of levels as they come; assignments out of order would not fit.
         solver.set("chrono", 0);
         solver.set("factor", 0);
         let watch = Rc::new(RefCell::new(Watch::default()));

@@ -1,11 +1,11 @@
 //! The order as a transitive closure, after Italiano, "Amortized efficiency of a path retrieval data
 //! structure" (1986), with undo.
 //!
-//! For every node the nodes after it, and those before it, are kept as rows of bits. An edge from a to b puts x before
-//! y if x is a or before it, y is b or after it, and neither was settled: what is before b already is before everything
-//! behind b, and what is after a already comes after everything before a. So the two rows of a, less those of b, say
-//! which rows change, and few words of them do. What changes is written down and taken back on undo. That costs more
-//! than detecting cycles, and tells more: every pair that the edge put in order is offered to the caller, who learns
+//! For every node, the nodes after it and the nodes before it are kept as rows of bits. An edge from a to b puts x
+//! before y if x is a or before it, y is b or after it, and neither was already implied: what is before b already
+//! precedes everything after b, and what is after a already follows everything before a. So the two rows of a, minus
+//! those of b, determine which rows change, usually in a few words. Changes are logged and reverted on undo. That costs
+//! more than detecting cycles, and provides more: every pair that the edge orders is passed to the caller, who learns
 //! which orders are now forced.
 
 /// A partial order over nodes `0..n`.
@@ -46,7 +46,7 @@ impl Closure {
         self.nodes
     }
 
-    /// Wants to be told when `a` comes before `b`.
+    /// Requests a notification when `a` comes before `b`.
     pub fn watch(&mut self, a: usize, b: usize) {
         self.watched[a * self.words + b / 64] |= 1 << (b % 64);
     }
@@ -117,7 +117,7 @@ impl Closure {
         }
     }
 
-    /// Makes everything so far unchangeable: there is nothing to come back to.
+    /// Makes everything so far permanent.
     pub fn forget_undo(&mut self) {
         self.undo.clear();
     }

@@ -1,11 +1,11 @@
-//! Variables a formula can do without: bounded variable elimination, after Eén and Biere, "Effective preprocessing in SAT
-//! through variable and clause elimination" (2005).
+//! Eliminates variables: bounded variable elimination, after Eén and Biere, "Effective preprocessing in SAT through
+//! variable and clause elimination" (2005).
 //!
-//! A variable that means nothing to the theory can be replaced by what follows from its clauses two by two, and is, where that makes
-//! the formula no larger. Most are names of gates that are used once. What is left is propagated faster, again and again.
+//! A variable without meaning to the theory can be replaced by the resolvents of its clauses, and is, if that does not
+//! enlarge the formula. Most are names of gates that are used once. The remaining formula propagates faster.
 //!
-//! The clauses a variable had are kept: they say what its value is in a model of the rest, and bring it back if
-//! it is asked for later ([`Eliminated::restore`]).
+//! The clauses of an eliminated variable are kept: they determine its value in a model of the rest, and restore it if
+//! it is used later ([`Eliminated::restore`]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -36,7 +36,7 @@ impl Eliminated {
         self.at.get(var.0 as usize).is_some_and(Option::is_some)
     }
 
-    /// Brings a variable back, and all that its clauses are about: what has to hold besides from now on.
+    /// Restores a variable, and all variables in its clauses: returns the clauses that must hold in addition.
     pub fn restore(&mut self, var: Var) -> Vec<Clause> {
         let mut back = Vec::new();
         let mut wanted = vec![var];
@@ -49,9 +49,9 @@ impl Eliminated {
         back
     }
 
-    /// Completes a model of what was left by what was left out.
+    /// Extends a model of the remaining variables to the eliminated ones.
     pub fn complete(&self, model: &mut [bool]) {
-        // What was left out last depends on the least.
+        // The last eliminated variable depends on the fewest others.
         for (var, clauses) in self.gone.iter().rev().filter(|(var, _)| self.is_gone(*var)) {
             let holds = |lit: &Lit| model[lit.var().0 as usize] == lit.is_positive();
             let needed = clauses.iter().find_map(|clause| {
@@ -63,7 +63,7 @@ impl Eliminated {
     }
 }
 
-/// Leaves out what can be, but nothing that is `kept`; that is as long as there are variables.
+/// Eliminates what can be eliminated, except what is `kept`, which has an entry per variable.
 pub fn eliminate(clauses: Vec<Clause>, kept: &[bool]) -> (Vec<Clause>, Eliminated) {
     let mut work = Work::new(clauses, kept);
     work.run();
@@ -105,7 +105,7 @@ impl Work<'_> {
     fn enqueue(&mut self, var: Var) {
         let lit = var.positive();
         let (yes, no) = (self.count[lit.index()], self.count[(!lit).index()]);
-        // A variable of which nobody speaks is not worth a note.
+        // A variable that does not occur is not worth a note.
         if !self.kept[var.0 as usize] && yes + no > 0 && yes as usize * no as usize <= MOST_PAIRS {
             self.queue.push(Reverse((yes + no, var.0)));
         }
@@ -141,7 +141,7 @@ impl Work<'_> {
         with.clone()
     }
 
-    /// What follows from the clauses of a variable two by two, if it is no more than those.
+    /// The pairwise resolvents of a variable's clauses, if there are no more than the clauses.
     fn instead(&mut self, lit: Lit) -> Option<Vec<Clause>> {
         let (yes, no) = (self.live(lit), self.live(!lit));
         let most = yes.len() + no.len();

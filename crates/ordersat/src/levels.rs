@@ -1,12 +1,12 @@
 //! The order as levels: two-way search for cycles, after Bender, Fineman, Gilbert and Tarjan, "A new approach to
 //! incremental cycle detection and related problems" (2015), section 2.
 //!
-//! Every node has a level, and no edge goes to a lower one. A new edge to a node of a higher level, or of the same if
-//! a bounded search backwards does not meet its head, closes no cycle. Otherwise levels are raised, forwards from
-//! the head, and a cycle is met on the way if there is one.
+//! Every node has a level, and no edge leads to a lower one. A new edge to a node of a higher level, or of the same
+//! level if a bounded backward search does not reach its head, closes no cycle. Otherwise levels are raised, forwards
+//! from the head, and that finds a cycle if there is one.
 //!
-//! Taking edges back leaves the levels as they are: they stay valid, as fewer edges ask for less. So undo is
-//! free, which is why solvers like this structure; what it does not tell is which orders became forced.
+//! Removing edges leaves the levels unchanged: they remain valid, since fewer edges impose fewer constraints. So undo
+//! is free, which is why solvers like this structure; but it does not tell which orders became forced.
 
 /// A graph without cycles over nodes `0..n`.
 #[derive(Debug, Default)]

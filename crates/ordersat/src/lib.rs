@@ -1,5 +1,5 @@
-//! SAT modulo orders: a propositional formula, some of whose variables put events in order, and a solver
-//! that knows when the events cannot be put in a row.
+//! SAT modulo orders: a propositional formula, some of whose variables order events, and a solver that detects when the
+//! events cannot be linearized.
 //!
 //! The theory is the ordering consistency theory of He, Sun and Fan (PLDI 2021), as both papers behind
 //! `crashproof prove` use it. Its atoms are edges of a graph (`literal true: this before that`) and, because
@@ -9,8 +9,8 @@
 //!
 //! | | |
 //! |---|---|
-//! | [`closure`] | the order, kept as a transitive closure (Italiano 1986) with undo: tells forced orders |
-//! | [`levels`] | the order, kept as levels (Bender, Fineman, Gilbert, Tarjan 2015): only tells cycles, for large graphs |
+//!  [`closure`] | the order as a transitive closure (Italiano 1986) with undo: finds forced orders |
+//!  [`levels`] | the order as levels (Bender, Fineman, Gilbert, Tarjan 2015): only finds cycles, for large graphs |
 //! | [`theory`] | edges with reasons, compositions, propagation, explanations |
 //! | [`solver`] | the trait of a solver; [`backend`] chooses between [`batsat`] and `cadical` |
 //! | [`eliminate`], [`preprocess`] | variable elimination, and a solver of the smaller formula |

@@ -55,7 +55,7 @@ impl Formula {
 }
 
 impl Portfolio {
-    /// One solver, and so many more when needed. None if the solver is not built in.
+    /// One solver, and this many more when needed. `None` if the solver is not built in.
     pub fn new(kind: SolverKind, helpers: usize) -> Option<Portfolio> {
         Some(Portfolio {
             kind,
@@ -174,7 +174,7 @@ struct State {
     answered: Vec<bool>,
     /// Who began each group.
     owners: FxHashMap<usize, usize>,
-    /// Clauses that somebody learned, and who.
+    /// Learned clauses, each with the solver that learned it.
     learned: Vec<(usize, Box<[Lit]>)>,
     /// Questions without a model.
     refuted: Vec<Lit>,
@@ -199,7 +199,7 @@ impl<'a> Board<'a> {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Whoever panicked takes the whole survey along.
+        // A panic ends the whole survey.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,7 +1,7 @@
-//! The same formula as SMT-LIB, for a solver that is not ours.
+//! The same formula as SMT-LIB, for external solvers.
 //!
-//! Nodes of the order are integers, "before" is "less than" (difference logic), and every composition is written out. The
-//! benchmark gives it to z3: what a general solver takes for the same events, the same clauses and the same orders.
+//! Nodes of the order are integers, "before" is "less than" (difference logic), and every composition is written out.
+//! The benchmark passes it to z3, to compare with a general solver on the same events, clauses and orders.
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -97,7 +97,7 @@ impl Solver for Script {
         self.0.borrow_mut().graph = graph.clone();
     }
 
-    /// Nothing is solved here: take [`Script::text`] to somebody who does.
+    /// Solves nothing: pass [`Script::text`] to another solver.
     fn solve(&mut self, _: &[Lit], _: &Limits) -> Outcome {
         Outcome::Unknown(Stop::Time)
     }

@@ -1,4 +1,4 @@
-//! What a solver modulo orders can do, whoever does it.
+//! The interface of a solver modulo orders.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::literal::{Lit, Var};
 use crate::theory::{Graph, Keeping};
 
-/// How far to go.
+/// The limits of a question.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     /// When to give up.
@@ -15,7 +15,7 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Conflicts after which a question is given up.
     pub conflicts: Option<u64>,
-    /// Set when somebody asks to stop.
+    /// Set to ask the solver to stop.
     pub interrupt: Option<&'static AtomicBool>,
 }
 
@@ -26,7 +26,7 @@ impl Limits {
         self
     }
 
-    /// The limit that is hit now, if one is.
+    /// The limit that is currently exceeded, if any.
     pub fn hit(&self) -> Option<Stop> {
         if self.interrupt.is_some_and(|asked| asked.load(Ordering::Relaxed)) {
             return Some(Stop::Interrupted);
@@ -58,7 +58,7 @@ impl Limits {
     }
 }
 
-/// Bytes of memory that the process holds; none where the system does not tell.
+/// Bytes of memory that the process holds; `None` if the system does not provide this.
 fn resident() -> Option<u64> {
     resident_of("self")
 }
@@ -69,7 +69,7 @@ fn resident_of(process: &str) -> Option<u64> {
     Some(pages * 4096)
 }
 
-/// Why a solver gave up.
+/// Why a solver stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// The deadline passed.
@@ -78,11 +78,11 @@ pub enum Stop {
     Memory,
     /// The question led to too many conflicts.
     Conflicts,
-    /// Somebody asked to stop.
+    /// It was asked to stop.
     Interrupted,
 }
 
-/// What became of a question.
+/// The answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// There is a model; ask [`Solver::value`].
@@ -96,15 +96,15 @@ pub enum Outcome {
 /// Is there a model in which this is true?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// This.
+    /// The question.
     pub lit: Lit,
-    /// If there is, is that all one wants to know, of all questions?
+    /// If there is a model, does that settle all questions?
     pub ends: bool,
     /// Questions of one group are alike: who has answered one is quicker with the next.
     pub group: usize,
 }
 
-/// What became of many questions.
+/// The answers to several questions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Survey {
     /// This one, by number, ended it; ask [`Solver::value`] for its model.
@@ -115,7 +115,7 @@ pub enum Survey {
     Unknown(Stop),
 }
 
-/// Figures about the work done, over all questions.
+/// Statistics over all questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Propositional variables.
@@ -150,7 +150,7 @@ pub trait Solver {
     /// Says that later questions or clauses will be about this. A hint, before [`Solver::set_graph`].
     fn keep(&mut self, _lit: Lit) {}
 
-    /// Says what the literals mean.
+    /// Defines the meaning of literals in the theory.
     fn set_graph(&mut self, graph: &Graph, keeping: Keeping);
 
     /// Is there a model in which these are true?
@@ -172,8 +172,8 @@ pub trait Solver {
         Survey::Through(possible)
     }
 
-    /// From now on keeps a copy of what it learns, of clauses with at most so many literals. 0: of nothing. A solver that
-    /// does not tell what it learns may do nothing.
+    /// From now on keeps a copy of learned clauses with at most this many literals; 0 for none. A solver that does not
+    /// expose them may ignore this.
     fn keep_learned(&mut self, _longest: usize) {}
 
     /// What was kept since this was last asked.
@@ -192,6 +192,6 @@ pub trait Solver {
         None
     }
 
-    /// Figures.
+    /// The statistics so far.
     fn statistics(&self) -> Statistics;
 }

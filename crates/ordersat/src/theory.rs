@@ -1,4 +1,4 @@
-//! The theory: edges that literals switch on, reasons, forced orders, explanations.
+//! The theory: edges enabled by literals, reasons, forced orders, explanations.
 //!
 //! # Atoms
 //!
@@ -18,8 +18,8 @@
 //! close a cycle with what is in order already; it is explained only when asked, by a path over edges that were
 //! there at the time.
 //!
-//! Compositions are looked ahead at, too: a read that is switched on refutes overwrites by whatever is before the reader
-//! already, and the other way round. That is half of what a program's loads can tell, and costs a lookup.
+//! Compositions are looked ahead at, too: a read that is switched on refutes overwrites by whatever is before the
+//! reader already, and vice versa. That is half of what a program's loads can tell, and costs a lookup.
 
 use rustc_hash::FxHashMap;
 
@@ -33,7 +33,7 @@ pub type NodeId = u32;
 /// Something that is read and overwritten, by number.
 pub type SourceId = u32;
 
-/// What the theory is about; made once, before solving.
+/// The graph of the theory, built once before solving.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     nodes: usize,
@@ -123,8 +123,8 @@ impl Graph {
         self.sources
     }
 
-    /// All nodes in a row that fits every edge and composition whose literals are true. None if there is no such row:
-    /// then the literals are no model.
+    /// A linearization of all nodes consistent with every edge and composition whose literals are true. `None` if there
+    /// is none: then the literals are not a model.
     pub fn row(&self, value: impl Fn(Lit) -> bool) -> Option<Vec<NodeId>> {
         let mut edges = self.fixed.clone();
         edges.extend(self.edges.iter().filter(|&&(lit, ..)| value(lit)).map(|&(_, a, b)| (a, b)));
@@ -190,7 +190,7 @@ pub enum Keeping {
     Levels,
 }
 
-/// From so many nodes on the closure's rows cost more than forced orders save.
+/// From this many nodes on, the closure's rows cost more than forced orders save.
 const CLOSURE_NODES: usize = 6000;
 
 #[derive(Debug)]
@@ -428,7 +428,7 @@ impl Theory {
         self.fresh_pairs.clear();
     }
 
-    /// A literal became true. If it cannot be, the error says which true literals contradict each other.
+    /// A literal became true. On a contradiction, the error lists the true literals involved.
     pub fn assign(&mut self, lit: Lit) -> Result<(), &[Lit]> {
         for at in 0..self.triggers[lit.index()].len() {
             let ok = match self.triggers[lit.index()][at] {

@@ -349,8 +349,8 @@ functions! {
         old: *mut c_void,
         site: *const Site,
     );
-    /// Locked compare and exchange of 1, 2, 4 or 8 bytes; returns the old value, zero-extended. It
-    /// succeeded if that equals `expected`. A failed one is a fence all the same.
+    /// Locked compare and exchange of 1, 2, 4 or 8 bytes; returns the old value, zero-extended. It succeeded if that
+    /// equals `expected`. A failed one is still a fence.
     fn __crashproof_cas(
         address: *mut c_void,
         bytes: u32,

@@ -1,5 +1,4 @@
-//! What `crashproof check` and the runtime inside the checked program share: descriptors, memory layout,
-//! commands.
+//! What `crashproof check` and the runtime inside the checked program share: descriptors, memory layout, commands.
 //!
 //! The checker starts the program once. Just before `main` the runtime parks it and waits for commands; for
 //! each it forks a child that runs `main`, once to record, then to recover. All of them have the same
@@ -17,7 +16,7 @@ pub mod steps;
 
 use px86::{Kind, LINE_BYTES};
 
-/// Version of everything here; the two sides refuse to work with another one's.
+/// Version of everything here; each side rejects any other version.
 pub const VERSION: u32 = 7;
 
 /// Set for the program to run under the checker; its value is the version.
@@ -59,7 +58,7 @@ pub const ROOT: Region = Region { base: POOL_BASE + (1 << 30), bytes: 1 << 30 };
 pub const ARENA: Region = Region { base: POOL_BASE + (2 << 30), bytes: 14 << 30 };
 /// The heap, with `--pm-heap`.
 pub const HEAP: Region = Region { base: POOL_BASE + (16 << 30), bytes: 16 << 30 };
-/// What is known of files besides their content: a word for each, on a line of its own. See [`PmFile`].
+/// Metadata of files: a word for each, on a line of its own. See [`PmFile`].
 pub const FACTS: Region = Region { base: POOL_BASE + (32 << 30), bytes: 32 << 30 };
 /// Contents of files.
 pub const FILES: Region = Region { base: POOL_BASE + (64 << 30), bytes: POOL_BYTES - (64 << 30) };
@@ -85,8 +84,7 @@ impl Region {
     }
 }
 
-/// Asking how many crashes there were is recorded as a first read of this address: recovery's behavior may
-/// depend on it.
+/// Querying the number of crashes is recorded as a first read of this address: recovery's behavior may depend on it.
 pub const CRASHES_ADDRESS: u64 = 0;
 
 /// Bytes of address space for the trace.
@@ -113,7 +111,7 @@ pub const MAX_STACKS: usize = 2048;
 const _: () = assert!(FILES_OFFSET as usize + size_of::<Tables>() <= CONTROL_BYTES as usize);
 const _: () = assert!(STACKS_OFFSET as usize + MAX_STACKS * size_of::<Stack>() <= PATCHES_OFFSET as usize);
 
-/// Where the paths of libraries that were loaded late begin in the control memory; see [`LateModule`].
+/// Where the paths of libraries loaded late begin in the control memory; see [`LateModule`].
 pub const LATE_MODULES_OFFSET: u64 = 800 << 10;
 const _: () =
     assert!(STACKS_OFFSET as usize + MAX_STACKS * size_of::<Stack>() <= LATE_MODULES_OFFSET as usize);
@@ -121,11 +119,12 @@ const _: () = assert!(
     LATE_MODULES_OFFSET as usize + caller::MODULES * size_of::<LateModule>() <= PATCHES_OFFSET as usize
 );
 
-/// The path of a library that a child has loaded, ending in zero. They follow those of the site table, and stay.
+/// The zero-terminated path of a library that a child has loaded. They follow those of the site table, and are never
+/// removed.
 pub type LateModule = [u8; 1024];
 
-/// The calls that led to an event of a run. The checker asks for them by the event's index, in increasing order; the
-/// last may be [`Stack::END`].
+/// The call stack of an event of a run. The checker requests stacks by the event's index, in increasing order; the last
+/// may be [`Stack::END`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stack {
@@ -133,28 +132,28 @@ pub struct Stack {
     pub index: u64,
     /// Out: how many callers are known.
     pub depth: u32,
-    /// Nothing.
+    /// Padding.
     pub unused: u32,
     /// Out: where each function was, innermost first; numbers of [`caller`].
     pub callers: [u32; Stack::DEEPEST],
 }
 
 impl Stack {
-    /// Callers that are kept.
+    /// The most callers to record.
     pub const DEEPEST: usize = 28;
-    /// The end of the run, however it comes.
+    /// The end of the run, however it ends.
     pub const END: u64 = u64::MAX;
 
-    /// One that is asked for.
+    /// A request.
     pub const fn wanted(index: u64) -> Stack {
         Stack { index, depth: 0, unused: 0, callers: [0; Stack::DEEPEST] }
     }
 }
 
-/// Which files are persistent memory when mapped: paths, with a colon between them. A path ending in `*`
-/// stands for all that begin so, any other for what is below it.
+/// Which files are persistent memory when mapped: paths separated by colons. A path ending in `*` matches by prefix,
+/// any other matches everything below it.
 pub const PM_PATH: &str = "CRASHPROOF_PM_PATH";
-/// [`PM_PATH`] if it is not set.
+/// The default of [`PM_PATH`].
 pub const DEFAULT_PM_PATH: &str = "/mnt/pmem*:/pmem*:/dev/dax*";
 
 /// Files, extents and directories that the table holds.
@@ -166,35 +165,35 @@ pub const ENVIRONMENT_BYTES: usize = 4096;
 /// Longest path of a file, with the zero at its end.
 pub const MAX_PATH: usize = 1000;
 
-/// Reads of PM in a row, nothing new being read, stored, flushed or fenced meanwhile, after which a recovery is
-/// taken to wait for something that never comes. A second's worth: no recovery that does so much can be explored.
+/// Consecutive reads of PM, without anything new being read, stored, flushed or fenced, after which a recovery is
+/// assumed to wait forever. About a second's worth: a recovery that does this much cannot be explored.
 pub const IDLE_READS_OF_RECOVERY: u64 = 100_000_000;
-/// The same for the recorded run, where everything may be read in earnest, and for long.
+/// The same for the recorded run, which may legitimately read a lot, for long.
 pub const IDLE_READS_OF_RECORDING: u64 = 20_000_000_000;
 
-/// How many addresses are noted that a run that never ends reads over and over.
+/// How many addresses are recorded that an endless run reads over and over.
 pub const WAITS_FOR: usize = 4;
 
-/// Places in code that was not rebuilt whose accesses of volatile memory can be steps, at most.
+/// Maximum number of places in code that was not rebuilt whose volatile accesses can be steps.
 pub const MAX_WATCHED: usize = 256;
 
-/// A file that is persistent, an extent of one, or a directory. The table only ever grows: each keeps its place in the
-/// pool in all runs, whichever met it first.
+/// A persistent file, an extent of one, or a directory. The table only ever grows: each keeps its place in the pool in
+/// all runs, whichever run encountered it first.
 ///
-/// Each has a word in [`FACTS`]. A file's is its size and, from bit [`PmFile::EXTENT_AT`] on, the number of the extent
-/// that holds its content, none for its own; a directory's is its version, see [`NameChange`].
+/// Each has a word in [`FACTS`]. A file's holds its size and, from bit [`PmFile::EXTENT_AT`] on, the number of the
+/// extent that holds its content, or 0 for its own; a directory's holds its version, see [`NameChange`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PmFile {
     /// First address of the content; 0 while it has none.
     pub place: u64,
-    /// How far its place goes.
+    /// The size of its place.
     pub room: u64,
-    /// How far it was ever used.
+    /// How many bytes have ever been used.
     pub used: u64,
     /// Whether it was ever mapped.
     pub mapped: u64,
-    /// What identifies it in all runs.
+    /// Its identity across all runs.
     pub key: u64,
     /// Its path, or the one it was created under, ending in zero.
     pub path: [u8; MAX_PATH],
@@ -216,17 +215,17 @@ pub const fn fact(number: usize) -> u64 {
     FACTS.base + number as u64 * LINE_BYTES
 }
 
-/// One change of a directory's names, such as a rename: all of it survives a crash, or nothing.
+/// One change of a directory's names, such as a rename: it survives a crash entirely or not at all.
 ///
-/// What a directory holds is what it held before the check, and then what the changes up to its version made of that.
+/// The content of a directory is its content before the check with all changes up to its version applied.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct NameChange {
-    /// What the directory's word holds after it: made from what it does, so that it is the same in all runs.
+    /// The value of the directory's word after it: derived from the change itself, so that it is the same in all runs.
     pub version: u64,
     /// What it held before.
     pub before: u64,
-    /// Up to two names: the path, and the number of its file from 1 on; 0 if there is none any more.
+    /// Up to two names: the path, and the number of its file from 1 on; 0 if the name is removed.
     pub names: [(u64, [u8; MAX_PATH]); 2],
 }
 
@@ -237,7 +236,7 @@ pub struct Tables {
     pub file_count: u64,
     /// Entries of `changes` that are taken.
     pub change_count: u64,
-    /// Those among them that recorded runs made; the others are of recoveries, each of which sees its own only.
+    /// How many of them recorded runs made; the others belong to recoveries, each of which sees only its own.
     pub recorded_changes: u64,
     /// Files, extents and directories.
     pub files: [PmFile; MAX_FILES],
@@ -245,11 +244,11 @@ pub struct Tables {
     pub changes: [NameChange; MAX_CHANGES],
 }
 
-/// The mode bits that a directory carries on disk that a program made during a check (set-user-ID and sticky). They mean
-/// nothing to the kernel together, and whatever process of the check meets the directory knows that it was not there before.
+/// The mode bits on disk of a directory that a program created during a check (set-user-ID and sticky). Together they
+/// mean nothing to the kernel, and tell every process of the check that the directory did not exist before.
 pub const MADE_DIRECTORY: u32 = 0o5000;
 
-/// What a child is to do.
+/// What a child must do.
 pub mod mode {
     /// Not under the checker: behave as an ordinary program.
     pub const PASS: u32 = 0;
@@ -277,13 +276,13 @@ pub mod record {
     pub const JOIN: u8 = 69;
     /// `crashproof_assert` failed here.
     pub const ASSERT: u8 = 70;
-    /// What the word at `address` holds is durable from here on; no crash comes just before. See `FACTS`.
+    /// The content of the word at `address` is durable from here on, with no crash point just before. See `FACTS`.
     pub const SETTLED: u8 = 71;
-    /// A `write` to a file on a disk begins (`value` 1) or ends (0): what it stores to one sector survives whole.
+    /// A `write` to a file on a disk begins (`value` 1) or ends (0): what it stores to one sector survives as a whole.
     pub const WRITE: u8 = 90;
     /// The end of a size class of the heap moved: `address` is the class, `value` the end. Durable at once.
     pub const HEAP: u8 = 72;
-    /// A call on the way to the unseen access of the record before.
+    /// A caller of the unseen access in the previous record.
     pub const FRAME: u8 = 79;
     /// A strand begins, one ends, and all before are ordered before all later ones.
     pub const STRAND_BEGIN: u8 = 73;
@@ -300,7 +299,7 @@ pub mod record {
     pub const SYNC: u8 = 78;
     /// A store was issued and waits in its thread's buffer; it is recorded once more when it takes effect.
     pub const ISSUE: u8 = 80;
-    /// The loads and stores of the thread that follow may show an order that only caches make.
+    /// The thread's subsequent loads and stores may observe an order that only the caches produce.
     pub const TOLERATE_BEGIN: u8 = 81;
     /// They end.
     pub const TOLERATE_END: u8 = 82;
@@ -314,10 +313,10 @@ pub mod caller {
     pub const MODULES: usize = 32;
     /// How many bits say where in its module a place is.
     const OFFSET_BITS: u32 = 26;
-    /// What a line of the site table begins with that says which module a number means.
+    /// The prefix of lines in the site table that define a module.
     pub const LINE: &str = "@";
 
-    /// The number of a place; none if it is too far out.
+    /// The number of a place; `None` if the offset is too large.
     pub fn number(module: usize, offset: usize) -> Option<u32> {
         let fits = module < MODULES && offset < 1 << OFFSET_BITS;
         fits.then_some(BIT | (module as u32) << OFFSET_BITS | offset as u32)
@@ -332,7 +331,7 @@ pub mod caller {
 
 /// A record of the trace, as it lies in shared memory: [`px86::Event`], or one of [`record`].
 ///
-/// Runs have tens of millions of them, and most of what recording costs is memory that the kernel has to find. So a
+/// Runs have tens of millions of records, and most of the cost of recording is memory allocation by the kernel. So a
 /// record is packed into twenty bytes.
 #[repr(C, packed(4))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -351,7 +350,7 @@ impl Record {
     const WIDTH_AT: u32 = Self::THREAD_AT + 12;
     const KIND_AT: u32 = Self::WIDTH_AT + 4;
 
-    /// Packs a record. An address outside the pool is a small number that means something else.
+    /// Packs a record. An address outside the pool is a small number with another meaning.
     #[inline(always)]
     pub const fn new(kind: u8, address: u64, width: u8, value: u64, thread: u16, site: u32) -> Record {
         let place = address.wrapping_sub(POOL_BASE);
@@ -388,7 +387,7 @@ impl Record {
         (self.packed >> Self::KIND_AT) as u8
     }
 
-    /// Can the runtime have written this? Programs can write over the trace.
+    /// Can the runtime have written this? Programs may overwrite the trace.
     #[inline]
     pub fn is_possible(&self) -> bool {
         let in_pool = self.packed & 1 << Self::PLACE_BITS != 0;
@@ -397,7 +396,7 @@ impl Record {
         match self.event_kind() {
             Some(Kind::StoreFence | Kind::Fence) => true,
             Some(Kind::Flush | Kind::FlushOpt) => in_pool,
-            // What a program learns from the runtime, such as the number of crashes.
+            // A value provided by the runtime, such as the number of crashes.
             Some(Kind::Load) if !in_pool => address == CRASHES_ADDRESS && width == 0,
             Some(_) => in_pool && (1..=8).contains(&width) && within_line,
             None => match self.kind() {
@@ -528,7 +527,8 @@ pub struct Control {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Processes {
-    /// Whose turn it is, by the kernel's number; [`Processes::BUSY`] while it accesses persistent memory; 0 if nobody's.
+    /// Whose turn it is, by the kernel's number; [`Processes::BUSY`] while it accesses persistent memory; 0 if it is no
+    /// one's.
     pub turn: u64,
     /// Forked so far, the first process included; 0 if there are no others.
     pub count: u64,
@@ -562,7 +562,7 @@ impl Processes {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
-    /// The kernel's number; 0 once somebody has waited for its end.
+    /// The kernel's process id; 0 once the process has been waited for.
     pub number: u64,
     /// The number of its thread.
     pub thread: u64,
@@ -606,7 +606,7 @@ pub mod schedule {
 /// Size classes of the heap. Each has the same part of [`HEAP`], so an address tells its size.
 pub const HEAP_CLASSES: usize = 64;
 
-/// What memory of the heap holds that nobody has written: values of [`Control::fill`].
+/// Fill bytes of heap memory that has never been written: values of [`Control::fill`].
 pub mod fill {
     /// A byte for fresh memory and one for freed memory; none leaves it as it is: zero, or as it was.
     pub const fn value(fresh: Option<u8>, freed: Option<u8>) -> u32 {
@@ -661,7 +661,7 @@ pub mod reason {
     pub const FORK: u64 = 1;
     /// The program became another one.
     pub const EXEC: u64 = 2;
-    /// A file on the PM path was mapped privately.
+    /// A file changes that was mapped privately.
     pub const PRIVATE_MAPPING: u64 = 3;
     /// A file on the PM path was mapped at a second address.
     pub const SECOND_PLACE: u64 = 4;
@@ -717,7 +717,7 @@ pub mod reason {
     /// The handler of a timer's signal touched PM.
     pub const HANDLER: u64 = 21;
 
-    /// Those after which persistent memory may hold what nobody recorded.
+    /// Those after which persistent memory may hold unrecorded data.
     pub const UNSEEN_CONTENT: &[u64] = &[
         FORK,
         SECOND_PLACE,
@@ -731,13 +731,13 @@ pub mod reason {
         WRITTEN_RAW,
     ];
 
-    /// As a sentence; none if the site says it.
+    /// As a sentence; `None` if the site says it.
     pub fn text(reason: u64) -> Option<&'static str> {
         Some(match reason {
             SITE => return None,
             FORK => "it forked; what the child does to persistent memory is not followed",
             EXEC => "it executed another program, which is not followed",
-            PRIVATE_MAPPING => "it mapped a file on the PM path privately (MAP_PRIVATE)",
+            PRIVATE_MAPPING => "it changes a file that it also mapped privately (MAP_PRIVATE)",
             SECOND_PLACE => "it mapped a file on the PM path at an address of its own choice (MAP_FIXED)",
             TOO_MANY_FILES => "it opened too many files on the PM path, or one with a very long name",
             RENAMED => "it renamed a file on the PM path",
@@ -828,7 +828,7 @@ pub mod fault {
     pub const LINE: &str = "crashproof-fault ";
     /// In place of a signal: a block of the heap was given back twice.
     pub const DOUBLE_FREE: i32 = 1001;
-    /// In place of a signal: what was given back is no block of the heap.
+    /// In place of a signal: the freed address is not a block of the heap.
     pub const INVALID_FREE: i32 = 1002;
 }
 

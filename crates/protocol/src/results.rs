@@ -15,7 +15,7 @@ pub enum Size {
     Bytes(u32),
     /// This argument, times a constant.
     Times(Argument, u32),
-    /// A string behind the same pointer, with its terminator; characters have so many bytes.
+    /// A string at the same pointer, with its terminator; each character has this many bytes.
     Text(u32),
     /// What the `socklen_t` behind this argument says before the call.
     Counted(Argument),
@@ -28,9 +28,9 @@ pub enum Size {
 pub enum Filled {
     /// All of it.
     All,
-    /// As many units of so many bytes as it returns.
+    /// As many units of this many bytes as it returns.
     Returned(u32),
-    /// A string with its terminator, of characters of so many bytes.
+    /// A string with its terminator; each character has this many bytes.
     Text(u32),
     /// What the `socklen_t` behind this argument says after the call.
     Counted(Argument),

@@ -29,7 +29,7 @@ pub const fn woken_by(choice: Actor) -> u16 {
     (choice >> 16) as u16
 }
 
-/// A thread that waits for a condition wakes up although nobody signaled it.
+/// A thread that waits for a condition wakes up spuriously.
 pub const fn spurious(number: u16) -> Actor {
     SPURIOUS | number as Actor
 }
@@ -71,7 +71,7 @@ pub mod kind {
     pub const WRITE: u32 = 3;
     /// A write-back of the line at `address` takes effect: which stores it covers depends on the order.
     pub const FLUSH: u32 = 4;
-    /// Something happens to the object at `address`, whatever it is: depends on everything else that does.
+    /// An unspecified operation on the object at `address`: conflicts with every other one.
     pub const SYNC: u32 = 5;
     /// The lock at `address` is taken by one that waited until it could be.
     pub const ACQUIRE: u32 = 6;
@@ -87,9 +87,9 @@ pub mod kind {
     pub const FENCED: u32 = 11;
     /// The thread found that the thread `address` has ended.
     pub const JOINED: u32 = 12;
-    /// The thread went on spinning although nothing it had read has changed: nobody else could run.
+    /// The thread continued spinning although nothing it had read has changed: no other thread could run.
     pub const RETRIED: u32 = 13;
-    /// A timeout fired because nobody else could run.
+    /// A timeout fired because no other thread could run.
     pub const TIMED_OUT: u32 = 14;
     /// A thread accessed volatile memory unseen by the exploration, at the site, before the first of its steps from the one
     /// numbered `bytes` on, and before every instruction that it issued after the one numbered `address`. The next note
@@ -147,7 +147,7 @@ impl Note {
         Note::new(kind, actor, access.address, access.bytes, 0)
     }
 
-    /// The access that it tells of, if it does.
+    /// The access that it describes, if any.
     pub fn access(&self) -> Option<Access> {
         let kind = match self.kind {
             kind::READ => AccessKind::Read,

@@ -1,9 +1,10 @@
-//! The axiomatic engine of `crashproof litmus`: every outcome, by asking the formula for one after another.
+//! The axiomatic engine of `crashproof litmus`: finds every outcome by querying the formula repeatedly.
 //!
 //! # Robustness
 //!
 //! - `state` and `event`: the outcomes are compared with the memories of x86-TSO, which are the outcomes of the same
-//!   formula where every cache survives: one moment P for all lines. By value, or by which store each value is from.
+//!   formula with persistent caches, that is, with one time P for all lines. Compared by value, or by the store each
+//!   value comes from.
 //! - `strict` (PSan, Definitions 1 to 3): is there an execution in which a lost store happened before a survivor?
 //!   Happened-before is program order and reads-from; the question is a formula over the same execution.
 
@@ -26,12 +27,12 @@ use crate::{litmus, story};
 /// The engine's name.
 pub const NAME: &str = "axiomatic";
 
-/// How the engine works, where there is a choice. All choices answer the same.
+/// Choices in how the engine works. All of them give the same answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choices {
     /// How a crash is encoded.
     pub crash: CrashEncoding,
-    /// Who solves.
+    /// The solver.
     pub solver: SolverKind,
 }
 
@@ -45,14 +46,14 @@ pub fn run_with(test: &Test, options: &Options, choices: Choices) -> Answer {
     Run { test, options, choices, incomplete: Vec::new(), explored: 0 }.answer()
 }
 
-/// What became of each location, by value and by writer: 0 for the initial value, else the event's number plus 1.
+/// The content of each location, by value and by writer: 0 for the initial value, otherwise the event's number plus 1.
 type Writers = Vec<u32>;
 
-/// The outcomes of crashing somewhere in a program.
+/// The outcomes of a crash at any point of a program.
 struct Outcomes {
-    /// Distinct values, in the order they were found.
+    /// Distinct values, in the order found.
     states: Vec<Vec<i64>>,
-    /// Distinct values with writers; only if asked for.
+    /// Distinct values with writers; only if requested.
     writers: FxHashSet<(Vec<i64>, Writers)>,
     complete: bool,
 }
@@ -95,7 +96,7 @@ impl Run<'_> {
         }
     }
 
-    /// What is a state for the machines is a conflict here.
+    /// A limit on states for the machines is a limit on conflicts here.
     fn limits(&self) -> Limits {
         Limits {
             conflicts: Some(self.options.limits.states as u64),
@@ -104,7 +105,7 @@ impl Run<'_> {
         }
     }
 
-    /// The formula of a program, as far as limits allow it to be built.
+    /// The formula of a program, if the limits permit building it.
     fn encoder<'a>(&self, program: &'a Program, analysis: &'a Analysis, settings: Settings) -> Encoder<'a> {
         let solver = settings.solver.make().expect("the engine is asked only with solvers that are built in");
         let solver = Limited::new(solver, self.limits());
@@ -119,14 +120,14 @@ impl Run<'_> {
         self.incomplete.push(format!("{what}: {why}"));
     }
 
-    /// All outcomes, each once: what was found is forbidden, and the formula asked again.
+    /// All outcomes, each once: each one found is excluded, and the formula solved again.
     fn outcomes(&mut self, program: &Program, domain: Domain, by_writer: bool, what: &str) -> Outcomes {
         let mut outcomes = Outcomes { states: Vec::new(), writers: FxHashSet::default(), complete: false };
         if self.options.limits.interrupted().is_some() {
             self.gave_up(what);
             return outcomes;
         }
-        // Recovery plays no part, and neither do its loads.
+        // Recovery and its loads are irrelevant here.
         let program = Program { recovery: None, ..program.clone() };
         let analysis = Analysis::new(&program);
         let mut encoder = self.encoder(&program, &analysis, self.settings(domain));
@@ -167,7 +168,7 @@ impl Run<'_> {
         outcomes
     }
 
-    /// How an outcome comes about: the formula is asked for an execution that leaves it.
+    /// How an outcome arises: solves for an execution that leads to it.
     fn story(&self, program: &Program, outcome: &[i64]) -> Option<Story> {
         let program = Program { recovery: None, ..program.clone() };
         let analysis = Analysis::new(&program);
@@ -236,7 +237,7 @@ impl Run<'_> {
         self.test.queries.iter().map(answer).collect()
     }
 
-    /// Recovery's assertions, from every outcome and, if recovery crashes too, from every outcome of that.
+    /// Recovery's assertions, from every outcome and, if recovery crashes, too, from every outcome of that.
     fn assertions(&mut self, program: &Program, outcomes: &Outcomes) -> Assertions {
         let Some(code) = &self.test.recover else { return Assertions::None };
         if !code.instructions.iter().any(|instruction| matches!(instruction.op, Op::Assert(_))) {
@@ -253,7 +254,7 @@ impl Run<'_> {
                     return Assertions::Fail(Box::new(AssertionFailure {
                         outcome: outcome.clone(),
                         instruction,
-                        // Of a crash in recovery only the outcome is reported.
+                        // For a crash in recovery only the outcome is reported.
                         story: (crash == 1).then(|| self.story(program, outcome)).flatten(),
                     }));
                 }
@@ -269,7 +270,7 @@ impl Run<'_> {
         if complete { Assertions::Hold } else { Assertions::Unknown }
     }
 
-    /// Recovery from one outcome: the assertion that fails, if one does, and what a crash in it leaves.
+    /// Recovery from one outcome: the assertion that fails, if any, and the outcomes of a crash in it.
     fn recover(
         &mut self,
         outcome: &[i64],
@@ -280,7 +281,7 @@ impl Run<'_> {
         for (location, &value) in test.locations.iter_mut().zip(outcome) {
             location.init = value;
         }
-        // Undisturbed: nothing runs before it.
+        // Recovery runs alone.
         let mut alone = test.clone();
         alone.threads.clear();
         let program = litmus::program(&alone);
@@ -385,7 +386,7 @@ impl Run<'_> {
     }
 }
 
-/// Names the lost store and the survivor it happened before, in the last model.
+/// Names the lost store and the survivor that it happened before, in the last model.
 fn lost_and_survived(program: &Program, encoder: &Encoder, losses: &[Loss]) -> Option<LostAndSurvived> {
     let holds = |lit: Lit| encoder.gates.solver.value(lit);
     let lost = losses.iter().find(|loss| holds(loss.lit))?.store;
@@ -421,9 +422,9 @@ fn lost_and_survived(program: &Program, encoder: &Encoder, losses: &[Loss]) -> O
     None
 }
 
-/// Where the formula says what each location holds after the crash.
+/// Where the formula defines the content of each location after the crash.
 struct Observed {
-    /// By location: into `Encoder::survivors`; none if nothing stores there.
+    /// By location, an index into `Encoder::survivors`; `None` if nothing stores there.
     survivors: Vec<Option<usize>>,
 }
 
@@ -459,7 +460,7 @@ impl Observed {
             .collect()
     }
 
-    /// All of these are true of this outcome only.
+    /// Literals that are all true only for this outcome.
     fn values_are(&self, encoder: &Encoder, outcome: &[i64]) -> Vec<Lit> {
         let locations = self.survivors.iter().zip(outcome);
         let bits = locations.filter_map(|(survivor, &value)| survivor.map(|at| (at, value as u64)));
@@ -470,7 +471,7 @@ impl Observed {
         .collect()
     }
 
-    /// One of these is true of every other outcome.
+    /// Literals of which at least one is true for every other outcome.
     fn values_differ(&self, encoder: &Encoder) -> Vec<Lit> {
         let bits = self.survivors.iter().flatten().flat_map(|&at| &encoder.survivors[at].bits);
         let fixed = [encoder.gates.yes(), encoder.gates.no()];
@@ -479,7 +480,7 @@ impl Observed {
             .collect()
     }
 
-    /// The store that each location's content is from.
+    /// The store from which each location's content comes.
     fn writers(&self, encoder: &Encoder) -> Writers {
         self.survivors
             .iter()
@@ -501,7 +502,7 @@ impl Observed {
     }
 }
 
-/// What px86 does not permit about the execution of the last model; none if it is possible.
+/// Why px86 does not allow the execution of the last model; `None` if it does.
 fn objection(encoder: &Encoder<'_>) -> Option<String> {
     let story = match encoder.execution_story() {
         Ok(story) => story,

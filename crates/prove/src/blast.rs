@@ -1,4 +1,4 @@
-//! Terms to gates, bit by bit, low bits first.
+//! Converts terms to gates, bit by bit, low bits first.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::term::{Binary, Node, Term, Terms};
 use crate::values::Analysis;
 use crate::words::MOST_VALUES;
 
-/// Bits of terms, made when asked for.
+/// The bits of terms, created on demand.
 pub struct Blaster {
     bits: Vec<Option<Vec<Lit>>>,
 }
@@ -20,7 +20,7 @@ impl Blaster {
         Blaster { bits: vec![None; terms.len()] }
     }
 
-    /// Says what a symbol is. If it was asked for before, the two become equal.
+    /// Defines a symbol. If it was already used, the two become equal.
     pub fn bind(&mut self, gates: &mut Gates, symbol: Term, bits: Vec<Lit>) {
         if let Some(old) = &self.bits[symbol.index()] {
             let yes = gates.yes();
@@ -37,7 +37,7 @@ impl Blaster {
 
     /// The bits of a term, low ones first.
     pub fn bits(&mut self, gates: &mut Gates, terms: &Terms, analysis: &Analysis, term: Term) -> Vec<Lit> {
-        // Operands first, without recursion: chains of choices get long.
+        // Operands first, without recursion: chains of choices can be long.
         let mut stack = vec![term];
         while let Some(&next) = stack.last() {
             if self.bits[next.index()].is_some() {
@@ -110,14 +110,14 @@ impl Blaster {
     }
 }
 
-/// Results of so many combinations of operands are looked up instead of computed.
+/// Up to this many combinations of operands are tabulated instead of computed.
 const LARGEST_TABLE: usize = 64;
 
 impl Blaster {
-    /// An operation whose operands take few values, as a table. What a pointer points to is found by subtracting,
-    /// dividing and comparing addresses; done bit by bit that hides from the solver that only a few can occur.
+    /// An operation whose operands take few values, as a table. Pointer targets are found by subtracting, dividing and
+    /// comparing addresses; bitwise computation would hide from the solver that only a few of them can occur.
     ///
-    /// Operands that are none of these values belong to loads that do not happen: the result does not matter.
+    /// Operands outside these values belong to loads that do not happen, so the result does not matter.
     fn table(&self, gates: &mut Gates, terms: &Terms, analysis: &Analysis, term: Term) -> Option<Vec<Lit>> {
         let node = terms.node(term);
         let operands: Vec<Term> = terms.operands(term).collect();
@@ -168,7 +168,7 @@ impl Blaster {
     }
 }
 
-/// Fresh bits where a bit may be either, constants elsewhere.
+/// Fresh bits where either value is possible, constants elsewhere.
 pub fn fresh_within(gates: &mut Gates, may: u64, must: u64, width: usize) -> Vec<Lit> {
     (0..width)
         .map(|bit| {
@@ -249,7 +249,7 @@ fn add(gates: &mut Gates, a: &[Lit], b: &[Lit], mut carry: Lit) -> (Vec<Lit>, Li
     (sum, carry)
 }
 
-/// The difference, and whether nothing had to be borrowed.
+/// The difference, and whether no borrow occurred.
 fn subtract(gates: &mut Gates, a: &[Lit], b: &[Lit]) -> (Vec<Lit>, Lit) {
     let inverted: Vec<Lit> = b.iter().map(|&bit| !bit).collect();
     let yes = gates.yes();
@@ -257,7 +257,7 @@ fn subtract(gates: &mut Gates, a: &[Lit], b: &[Lit]) -> (Vec<Lit>, Lit) {
 }
 
 fn less(gates: &mut Gates, a: &[Lit], b: &[Lit]) -> Lit {
-    // From the lowest bit up: the highest difference decides.
+    // From the lowest bit up, so that the highest difference decides.
     let mut less = gates.no();
     for (&a, &b) in a.iter().zip(b) {
         let differ = gates.xor(a, b);
@@ -288,7 +288,7 @@ fn negate_if(gates: &mut Gates, condition: Lit, bits: &[Lit]) -> Vec<Lit> {
     add(gates, &flipped, &zero, condition).0
 }
 
-/// Quotient and remainder, unsigned; by 0 all ones and the dividend, as the method gives of itself.
+/// Quotient and remainder, unsigned; for division by 0 the method yields all ones and the dividend.
 fn divide(gates: &mut Gates, a: &[Lit], b: &[Lit]) -> (Vec<Lit>, Vec<Lit>) {
     let no = gates.no();
     let width = a.len();

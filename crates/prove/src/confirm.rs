@@ -1,9 +1,10 @@
-//! Replays a counterexample through px86 before it is reported: the formula is not taken at its word.
+//! Replays a counterexample through px86 before it is reported, to check the formula independently.
 //!
-//! px86 takes the instructions in the order in which the story lets them take effect ([`px86::replay`]). A disagreement is
-//! a bug in the encoding, the solver or px86.
+//! px86 executes the instructions in the order in which they take effect in the story ([`px86::replay`]). A
+//! disagreement is a bug in the encoding, the solver or px86.
 //!
-//! What the values mean to the program (guards, assertions, recovery) is not replayed here: that is the front end's.
+//! What the values mean to the program (guards, assertions, recovery) is not replayed here: the front end is
+//! responsible for that.
 
 use std::fmt;
 
@@ -14,7 +15,7 @@ use crate::program::Program;
 use crate::story::{Counterexample, Issued, Remains};
 use crate::values::initial_byte;
 
-/// The prover tells a story that px86 does not allow.
+/// A story told by the prover that px86 does not allow.
 #[derive(Clone, Debug)]
 pub struct Disagreement {
     /// What px86 does not allow.
@@ -48,7 +49,7 @@ pub fn confirm(
     for issued in &counterexample.issued {
         threads[issued.thread].extend(pieces(issued));
     }
-    // A claim of a thread is false before any crash, so nothing is left then.
+    // A claim of a thread fails before any crash, so there is no crash state.
     let memory = if counterexample.thread.is_some() { &[][..] } else { &counterexample.memory };
     let left: Vec<(u64, u8, u64)> =
         memory.iter().map(|left| (left.address, left.bytes, left.value)).collect();
@@ -77,7 +78,7 @@ pub fn confirm(
     })
 }
 
-/// An access as the machine does it: cut at the ends of lines.
+/// The pieces of an access that the machine performs separately: split at line boundaries.
 fn pieces(issued: &Issued) -> impl Iterator<Item = Claimed> {
     let Issued { event, read, effect, .. } = *issued;
     let claim = move |event: Event, offset: u64| {
@@ -94,7 +95,7 @@ fn pieces(issued: &Issued) -> impl Iterator<Item = Claimed> {
     whole.into_iter().chain(parts.filter(|piece| piece.event.width > 0))
 }
 
-/// An instruction for people.
+/// An instruction for messages.
 fn name(event: &Event) -> String {
     format!("{:?} of thread {} at {:#x}", event.kind, event.thread.0, event.address)
 }

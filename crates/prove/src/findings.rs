@@ -1,4 +1,4 @@
-//! The prover's answer in the form that all commands report in.
+//! The prover's answer in the report form shared by all commands.
 
 use crashproof_findings::graph::{self, EventGraph, Fate, GraphEdge, GraphEvent};
 use crashproof_findings::rules::prove::{ACCESS_OUTSIDE, CLAIM_VIOLATED, NOT_ROBUST};
@@ -11,11 +11,11 @@ use crate::prove::{Report, Statistics, Vacuous, Verdict};
 use crate::question::Question;
 use crate::story::{Counterexample, EdgeKind, Step};
 
-/// What the prover takes for persistent memory.
+/// What the prover treats as persistent memory.
 const WHAT_COUNTS: &str = "PERSISTENT globals, crashproof_root and crashproof_alloc of crashproof.h, what libpmem, \
                            libpmem2 or mmap maps of a file, and pools of libpmemobj";
 
-/// What the prover takes for a claim.
+/// What the prover treats as a claim.
 const A_CLAIM: &str = "an assertion, a call of abort, or an exit code of recovery other than 0";
 
 /// The report on a program called `name`.
@@ -68,7 +68,7 @@ pub fn report(name: &str, question: Question, answer: &Report) -> crashproof_fin
     report
 }
 
-/// What the verdict is about, with its bounds and what it takes for granted.
+/// The scope of the verdict, with its bounds and assumptions.
 fn summary(question: Question, answer: &Report) -> String {
     let about = bounded(question, answer);
     match (&answer.verdict, answer.assumptions.as_slice()) {
@@ -87,9 +87,9 @@ fn bounded(question: Question, answer: &Report) -> String {
         (Question::Invariants, 1) => "one claim in every schedule and crash".to_owned(),
         (Question::Invariants, many) => format!("{many} claims in every schedule and crash"),
     };
-    // A counterexample is one whatever lies beyond the bounds.
+    // A counterexample is valid regardless of the bounds.
     if matches!(answer.verdict, Verdict::Violated(_)) {
-        return about;
+        return about.replacen(" in every", " checked in every", 1);
     }
     let values: Vec<u64> = answer.bounds.iter().map(|bound| bound.value).collect();
     let Some(&first) = values.first() else { return about };
@@ -99,7 +99,7 @@ fn bounded(question: Question, answer: &Report) -> String {
         let loops = if values.len() == 1 { "one loop".to_owned() } else { format!("{} loops", values.len()) };
         format!("{first} {rounds} of {loops}")
     } else {
-        // Loops of the models of library functions are of no interest one by one.
+        // Loops in models of library functions are not listed individually.
         let (library, own): (Vec<_>, Vec<_>) =
             answer.bounds.iter().partition(|bound| bound.what.contains("<crashproof>"));
         let each = own.iter().map(|bound| format!("{} {}", bound.what, bound.value));
@@ -153,14 +153,14 @@ fn figures_in_words(statistics: &Statistics) -> String {
         solver.forced,
     );
     let seconds = (statistics.encoding + statistics.solving).as_secs_f64();
-    // Nobody wonders about less than a second.
+    // Times below a second are not worth mentioning.
     if seconds >= 1.0 {
         text += &format!("; {seconds:.1} s");
     }
     text
 }
 
-/// Litmus sites have no file, and count instructions where others have columns.
+/// Litmus sites have no file, and number instructions instead of columns.
 fn place(name: &str, site: &Site) -> Place {
     let mut place = if site.file.is_empty() {
         Place::new(name, site.line, 0)
@@ -179,7 +179,7 @@ fn finding(name: &str, question: Question, counterexample: &Counterexample) -> F
     };
     let message = match question {
         Question::Invariants if !counterexample.outside => {
-            format!("not always true: {}", counterexample.message)
+            format!("claim can fail: {}", counterexample.message)
         }
         _ => counterexample.message.clone(),
     };
@@ -196,7 +196,7 @@ fn finding(name: &str, question: Question, counterexample: &Counterexample) -> F
     finding
 }
 
-/// Stores that were lost or survived, and what recovery read, each once.
+/// Lost and surviving stores, and what recovery read, each once.
 fn related(name: &str, counterexample: &Counterexample) -> Vec<Related> {
     let mut all: Vec<Related> = Vec::new();
     let mut add = |role: Role, site: &Site, message: String| {
@@ -221,7 +221,7 @@ fn related(name: &str, counterexample: &Counterexample) -> Vec<Related> {
     all
 }
 
-/// The execution in the order it took effect, and what the crash left of it.
+/// The execution in the order of effects, and the crash state.
 fn trace(name: &str, counterexample: &Counterexample) -> Vec<String> {
     let at = |site: &Site| place(name, site).to_string();
     let step = |step: &Step| {
@@ -235,7 +235,7 @@ fn trace(name: &str, counterexample: &Counterexample) -> Vec<String> {
     let mut lines: Vec<String> = counterexample.steps.iter().map(step).collect();
     let read = |place: &str| counterexample.recovery.iter().any(|read| read.place == place);
     for remains in &counterexample.memory {
-        // What nobody ever wrote is worth a line only if it was read.
+        // Cells that were never written are worth a line only if they were read.
         if remains.from.is_none() && remains.lost.is_empty() && !read(&remains.place) {
             continue;
         }
@@ -286,7 +286,7 @@ fn event_graph(name: &str, counterexample: &Counterexample) -> EventGraph {
             EdgeKind::ProgramOrder => (Some(edge.to), graph::EdgeKind::Po),
             EdgeKind::ReadsFrom => (Some(edge.to), graph::EdgeKind::Rf),
             EdgeKind::Coherence => (Some(edge.to), graph::EdgeKind::Co),
-            // A flush is drawn to the store that it made safe.
+            // A flush is drawn as an edge to the store that it persists.
             EdgeKind::FlushBefore => (counterexample.memory[edge.to].from, graph::EdgeKind::Flush),
             EdgeKind::Survives => (None, graph::EdgeKind::Rf),
         };

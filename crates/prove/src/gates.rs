@@ -1,11 +1,11 @@
-//! Propositional gates: what a formula is built from before it is clauses.
+//! Propositional gates: the building blocks of a formula before it becomes clauses.
 //!
-//! Equal gates are one, constants fold, and a gate's clauses are given to the solver when it is made (Tseitin).
+//! Equal gates are shared, constants fold, and a gate's clauses are added to the solver when it is created (Tseitin).
 
 use crashproof_ordersat::{Lit, Solver};
 use rustc_hash::FxHashMap;
 
-/// A value, and the literal that it is this one.
+/// A value, with the literal that it is this one.
 pub type Choice = (u64, Lit);
 
 /// Makes gates in a solver.
@@ -17,7 +17,7 @@ pub struct Gates {
     xors: FxHashMap<(Lit, Lit), Lit>,
     muxes: FxHashMap<(Lit, Lit, Lit), Lit>,
     anys: FxHashMap<Vec<Lit>, Lit>,
-    /// Words that are one of few values, by their bits.
+    /// Words with few possible values, by their bits.
     pub(crate) words: FxHashMap<Vec<Lit>, Vec<Choice>>,
 }
 
@@ -52,12 +52,12 @@ impl Gates {
         if value { self.yes } else { !self.yes }
     }
 
-    /// Something unknown.
+    /// A fresh variable.
     pub fn fresh(&mut self) -> Lit {
         self.solver.new_var().positive()
     }
 
-    /// Adds a clause, leaving out what is constant.
+    /// Adds a clause, simplifying constants.
     pub fn clause(&mut self, lits: &[Lit]) {
         let (yes, no) = (self.yes(), self.no());
         if lits.contains(&yes) {
@@ -71,7 +71,7 @@ impl Gates {
         }
     }
 
-    /// All of these imply that one.
+    /// The conjunction implies `then`.
     pub fn implies(&mut self, all: &[Lit], then: Lit) {
         let mut clause: Vec<Lit> = all.iter().map(|&lit| !lit).collect();
         clause.push(then);
@@ -112,7 +112,7 @@ impl Gates {
         !self.any(&lits.iter().map(|&lit| !lit).collect::<Vec<_>>())
     }
 
-    /// Any of them: one gate, however many.
+    /// Any of them: a single gate for any number of inputs.
     pub fn any(&mut self, lits: &[Lit]) -> Lit {
         let (yes, no) = (self.yes(), self.no());
         let mut kept: Vec<Lit> = lits.iter().copied().filter(|&lit| lit != no).collect();
@@ -152,7 +152,7 @@ impl Gates {
             _ if a == !b => return yes,
             _ => {}
         }
-        // The signs go outside, so that one gate serves four.
+        // Signs are moved outside, so that one gate serves four cases.
         let flip = a.is_positive() != b.is_positive();
         let (a, b) = (a.var().positive(), b.var().positive());
         let key = (a.min(b), a.max(b));

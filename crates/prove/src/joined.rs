@@ -1,13 +1,13 @@
-//! A counterexample as a person sees it: what one statement does byte by byte is one access.
+//! A counterexample for readers: the byte accesses of one statement are joined.
 //!
-//! Library functions such as `strcpy` are unrolled into accesses of single bytes. Told one by one they bury the rest; so
-//! bytes that one statement writes or reads side by side become one step with one value. Nothing is left out, and the
-//! orders between what remains are those of the parts.
+//! Library functions such as `strcpy` are unrolled into single-byte accesses, which would bury everything else. So
+//! adjacent bytes written or read by one statement become one step with one value. Nothing is left out, and the orders
+//! between the remaining steps are those of the parts.
 
 use crate::program::Site;
 use crate::story::{Counterexample, Edge, EdgeKind, Effect, RecoveryRead, Remains, Step};
 
-/// Values with up to this many bytes are shown as numbers if they are no text.
+/// Values up to this many bytes are shown as numbers if they are not text.
 const NUMBER: usize = 8;
 
 /// The counterexample with accesses of single bytes joined.
@@ -27,7 +27,7 @@ pub(crate) fn joined(story: &Counterexample) -> Counterexample {
     Counterexample { steps, memory, recovery, edges, ..story.clone() }
 }
 
-/// Bytes side by side, in the order of their addresses.
+/// Adjacent bytes, in address order.
 #[derive(Default)]
 struct Bytes {
     place: String,
@@ -40,12 +40,12 @@ impl Bytes {
         Bytes { place: place.to_owned(), address, values: vec![value as u8] }
     }
 
-    /// Is this the byte that comes next?
+    /// Is this the next byte?
     fn is_followed_by(&self, address: u64) -> bool {
         self.address + self.values.len() as u64 == address
     }
 
-    /// The name of all of them: `pool+24..44`, `r.name[0..20]`.
+    /// Their common name: `pool+24..44`, `r.name[0..20]`.
     fn name(&self) -> String {
         let (place, count) = (self.place.as_str(), self.values.len());
         if count == 1 {
@@ -65,7 +65,7 @@ impl Bytes {
         }
     }
 
-    /// What they hold: text if it is text, a number if it is short.
+    /// Their content: text if it is printable, a number if it is short.
     fn value(&self) -> String {
         let end = self.values.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         let text = &self.values[..end];
@@ -82,7 +82,7 @@ impl Bytes {
     }
 }
 
-/// Steps with runs of byte stores of one statement joined, and what became of each step.
+/// Joins runs of byte stores by one statement; also returns the new index of each step.
 fn join_steps(steps: &[Step]) -> (Vec<Step>, Vec<usize>) {
     let mut all: Vec<Step> = Vec::new();
     let mut step_of = Vec::with_capacity(steps.len());
@@ -114,7 +114,7 @@ fn join_steps(steps: &[Step]) -> (Vec<Step>, Vec<usize>) {
     (all, step_of)
 }
 
-/// The same for memory after the crash: bytes that one step left, or that the same steps lost.
+/// The same for memory after the crash: bytes that one step wrote, or that the same steps lost.
 fn join_memory(memory: &[Remains], step_of: &[usize]) -> (Vec<Remains>, Vec<usize>) {
     let mut order: Vec<usize> = (0..memory.len()).collect();
     order.sort_by_key(|&at| memory[at].address);
@@ -147,7 +147,7 @@ fn join_memory(memory: &[Remains], step_of: &[usize]) -> (Vec<Remains>, Vec<usiz
     (all, memory_of)
 }
 
-/// The same for what recovery read. A statement may read two strings at once, byte by byte in turn.
+/// The same for recovery's reads. A statement may read two strings in alternation, byte by byte.
 fn join_reads(reads: &[RecoveryRead]) -> Vec<RecoveryRead> {
     let mut all: Vec<RecoveryRead> = Vec::new();
     let mut runs: Vec<(usize, Bytes)> = Vec::new();

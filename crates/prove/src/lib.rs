@@ -1,7 +1,7 @@
 //! `crashproof prove`: bounded proofs about what survives a crash, over all schedules and all crashes.
 //!
-//! A front end makes a [`program::Program`]: loop-free threads of events over [`term::Terms`]. [`values`] finds out
-//! which values can occur where, [`encode`] makes it a formula modulo orders, [`crashproof_ordersat`] solves it.
+//! A front end creates a [`program::Program`]: loop-free threads of events over [`term::Terms`]. [`values`] determines
+//! which values can occur where, [`encode`] creates a formula modulo orders, and [`crashproof_ordersat`] solves it.
 
 pub mod axiomatic;
 pub mod blast;

@@ -7,7 +7,7 @@ use px86::line::WORD_BYTES;
 use crate::program::{Action, Claims, Event, Object, Program, Site, SiteId, Thread};
 use crate::term::{Binary, Term, Terms};
 
-/// Locations begin here: address 0 is the null pointer.
+/// Locations start here: address 0 is the null pointer.
 const BASE: u64 = 1 << 20;
 
 const WORD: u8 = 8 * WORD_BYTES;
@@ -17,7 +17,7 @@ pub fn address(test: &Test, location: usize) -> u64 {
     BASE + test.locations[location].address
 }
 
-/// A test as a program. Every event's place in its thread is that of its instruction in the site's list:
+/// A test as a program. Every event's index in its thread matches that of its instruction in the site list:
 /// `sites[event.site.0]` belongs to instruction `instruction_of(event.site)`.
 pub fn program(test: &Test) -> Program {
     let mut program = Program::default();
@@ -48,7 +48,7 @@ pub fn program(test: &Test) -> Program {
     program
 }
 
-/// What is known at a program counter: whether the thread gets there, and its registers.
+/// The state at a program counter: whether the thread reaches it, and its registers.
 #[derive(Clone)]
 struct State {
     guard: Term,
@@ -59,7 +59,7 @@ fn thread(program: &mut Program, test: &Test, code: &Code, name: String, prefix:
     let mut thread = Thread { name, ..Thread::default() };
     let zero = program.terms.number(0, WORD);
     let start = State { guard: program.terms.truth(true), registers: vec![zero; code.registers.len()] };
-    // Jumps go forward only, so what arrives at an instruction is known when it is reached.
+    // Jumps only go forward, so all incoming states are known when an instruction is reached.
     let mut arriving: Vec<Option<State>> = vec![None; code.instructions.len() + 1];
     arriving[0] = Some(start);
     for (index, instruction) in code.instructions.iter().enumerate() {
@@ -67,7 +67,7 @@ fn thread(program: &mut Program, test: &Test, code: &Code, name: String, prefix:
         let site = program.site(Site {
             line: test.line_number(instruction.span) as u32,
             text: test.text(instruction).to_owned(),
-            // The instruction, so that a story can be told in the test's own terms.
+            // The instruction, so that a story can use the test's own syntax.
             column: index as u32,
             ..Site::default()
         });
@@ -110,7 +110,7 @@ fn thread(program: &mut Program, test: &Test, code: &Code, name: String, prefix:
                 let condition = terms.nonzero(condition);
                 let message = test.text(instruction).trim_start_matches("assert").trim().to_owned();
                 emit(Action::Assert { condition, message }, &state);
-                // A run that fails an assertion ends there.
+                // A run ends when it fails an assertion.
                 state.guard = terms.and(state.guard, condition);
             }
             Op::Jump(target) => {
@@ -132,7 +132,7 @@ fn thread(program: &mut Program, test: &Test, code: &Code, name: String, prefix:
     thread
 }
 
-/// What a locked instruction writes where it finds `old`, and whether it does.
+/// What a locked instruction writes if it finds `old`, and whether it does.
 fn exchanged(terms: &mut Terms, rmw: &Rmw, old: Term, registers: &[Term]) -> (Term, Term) {
     match rmw {
         Rmw::Cas(expected, new) => {
@@ -148,7 +148,7 @@ fn exchanged(terms: &mut Terms, rmw: &Rmw, old: Term, registers: &[Term]) -> (Te
     }
 }
 
-/// Two ways lead to the same instruction: registers are those of the way that was taken.
+/// Merges two paths to the same instruction: registers have the values of the path taken.
 fn merge(terms: &mut Terms, into: &mut Option<State>, other: State) {
     let Some(known) = into else {
         *into = Some(other);
@@ -209,7 +209,7 @@ fn binary(terms: &mut Terms, op: BinaryOp, left: Term, right: Term) -> Term {
         BinaryOp::Subtract => return terms.binary(Binary::Sub, left, right),
         BinaryOp::Multiply => return terms.binary(Binary::Mul, left, right),
         BinaryOp::ShiftLeft | BinaryOp::ShiftRight => {
-            // Counts are taken modulo the width.
+            // Shift counts are modulo the width.
             let low = terms.number(u64::from(WORD - 1), WORD);
             let count = terms.binary(Binary::And, right, low);
             let op = if op == BinaryOp::ShiftLeft { Binary::ShiftLeft } else { Binary::ShiftRightSigned };

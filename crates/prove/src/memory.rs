@@ -1,9 +1,9 @@
-//! Memory as the prover sees it: cells, which every access covers wholly or not at all, and lanes, the parts of an
-//! access that each cover one cell.
+//! Memory as the prover sees it: cells, each of which an access covers entirely or not at all, and lanes, the parts of
+//! an access that each cover one cell.
 //!
-//! If all accesses agree in size, a cell is what they access. Where they do not, cells are as small as the smallest
-//! access needs, and larger accesses have several lanes. An access whose place is not known has the same lanes
-//! wherever it goes, so cells are cut until that fits.
+//! If all accesses have the same size, cells are what they access. Otherwise cells are as small as the smallest access
+//! requires, and larger accesses have several lanes. An access with an unknown target has the same lanes at all its
+//! targets, so cells are divided until that holds.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use rustc_hash::FxHashMap;
 /// A cell, by number.
 pub type CellId = usize;
 
-/// A piece of memory that accesses cover wholly or not at all.
+/// A range of memory that accesses cover entirely or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Of its first byte.
+    /// The address of its first byte.
     pub address: u64,
     /// How many, 1 to 8.
     pub bytes: u8,
@@ -31,7 +31,7 @@ impl Cell {
     }
 }
 
-/// A part of an access: from which byte on, and how many.
+/// Part of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane {
     /// Offset within the access, in bytes.
@@ -47,11 +47,11 @@ pub struct Memory {
     by_address: FxHashMap<u64, CellId>,
 }
 
-/// Where an access can go, and how wide it is.
+/// The possible targets of an access, and its width.
 pub type Footprint = (Vec<u64>, u8);
 
 impl Memory {
-    /// Cuts memory so that every access covers whole cells. Also gives the lanes of each access.
+    /// Divides memory so that every access covers whole cells. Also returns the lanes of each access.
     pub fn new(accesses: &[Footprint], persistent: impl Fn(u64) -> bool) -> (Memory, Vec<Vec<Lane>>) {
         let mut borders: BTreeSet<u64> = BTreeSet::new();
         for (places, bytes) in accesses {
@@ -106,7 +106,7 @@ impl Memory {
     }
 }
 
-/// Where, within an access, a border falls at any of its places.
+/// The offsets within an access at which a border falls at any of its targets.
 fn inner_borders(borders: &BTreeSet<u64>, places: &[u64], bytes: u8) -> BTreeSet<u8> {
     let mut inner = BTreeSet::new();
     for &place in places {
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_small_access_cuts_large_ones_wherever_they_go() {
         let (memory, lanes) = Memory::new(&[(vec![0, 8], 8), (vec![4], 4), (vec![8, 16], 8)], |_| true);
-        // Bytes 4..8 are accessed alone, so the first access has two lanes at 8 too, and so has the third at 16.
+        // Bytes 4..8 are accessed separately, so the first access also has two lanes at 8, and so has the third at 16.
         let two = [Lane { offset: 0, bytes: 4 }, Lane { offset: 4, bytes: 4 }];
         assert_eq!(lanes, [two.to_vec(), vec![Lane { offset: 0, bytes: 4 }], two.to_vec()]);
         assert_eq!(memory.cells().len(), 6);

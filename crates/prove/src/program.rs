@@ -1,37 +1,37 @@
-//! A bounded concurrent program as the prover takes it: what every front end makes.
+//! A bounded concurrent program: the common output of all front ends, and the prover's input.
 //!
-//! A program is loop-free and in static single assignment form. Each thread is a list of events in program
-//! order; an event happens if the thread gets there, which its *guard* says, a truth term over what earlier
-//! events of the same thread read and over inputs. What a load reads is a fresh symbol.
+//! A program is loop-free and in static single assignment form. Each thread is a list of events in program order; an
+//! event happens if the thread reaches it, as determined by its *guard*, a truth term over inputs and values read by
+//! earlier events of the same thread. Each load reads a fresh symbol.
 //!
-//! # What a front end must see to
+//! # What a front end must ensure
 //!
 //! - Guards and operands of an event use only symbols that earlier events of the same thread read, inputs
 //!   (symbols that no event reads), and for the new value of a [`Action::Rmw`] its own old value.
-//! - An assumption (`assume(c)`, a mutex that must be free) is no event: it goes into the guards of
-//!   everything after it in the thread. A thread that cannot go on waits for the crash.
-//! - A loop or recursion cut off at its bound, or something that is not modeled, is an
-//!   [`Action::Unknown`] where it would have gone on. If that can be reached, the verdict is UNKNOWN.
-//! - Accesses are of 1, 2, 4 or 8 bytes, given by the width of the value. What is wider is several events, as
-//!   [`px86::line::pieces`] cuts it.
-//! - Objects do not overlap, and address 0 belongs to none: it is the null pointer.
+//! - An assumption (`assume(c)`, a mutex that must be free) is not an event: it becomes part of the guards of
+//!   everything after it in the thread. A thread that cannot continue waits for the crash.
+//! - A loop or recursion cut off at its bound, or anything not modeled, is an [`Action::Unknown`] where execution would
+//!   have continued. If that is reachable, the verdict is UNKNOWN.
+//! - Accesses are of 1, 2, 4 or 8 bytes, given by the width of the value. Wider accesses are several events, as divided
+//!   by [`px86::line::pieces`].
+//! - Objects do not overlap, and none contains address 0, the null pointer.
 //!
-//! Addresses are terms of 64 bits. The prover finds out itself which objects an address may point to, by
-//! following which values can flow where; a front end needs no alias analysis. An access outside of every
-//! object is a finding (or, where the front end says so by a guard, cannot happen).
+//! Addresses are 64-bit terms. The prover itself determines which objects an address may point to, by tracking the flow
+//! of values; a front end needs no alias analysis. An access outside every object is a finding (unless the front end
+//! rules it out by a guard).
 
 use px86::{Domain, Line, Platform};
 
 use crate::term::{Term, Terms};
 
-/// A place in the source, by its place in [`Program::sites`].
+/// A place in the source, by its index in [`Program::sites`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SiteId(pub u32);
 
 /// A place in the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Site {
-    /// As the compiler was given it; empty if unknown.
+    /// As given to the compiler; empty if unknown.
     pub file: String,
     /// The function, if there is one.
     pub function: String,
@@ -39,43 +39,43 @@ pub struct Site {
     pub line: u32,
     /// From 1; 0 if unknown.
     pub column: u32,
-    /// The statement as written, or what is done in words.
+    /// The statement as written, or a description of the action.
     pub text: String,
 }
 
-/// A thread, by its place in [`Program::threads`].
+/// A thread, by its index in [`Program::threads`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadId(pub usize);
 
 /// A piece of memory.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// Its name, for people.
+    /// Its name, for messages.
     pub name: String,
     /// Address of its first byte. Cache lines are px86's: 64 bytes, by address.
     pub address: u64,
-    /// What it holds at the start; its length is the size.
+    /// Its initial content, which also determines its size.
     pub initial: FirstContent,
-    /// Does it keep its content in a crash? What is not persistent, recovery finds as it was initially.
+    /// Does its content survive a crash? Recovery finds other objects in their initial state.
     pub persistent: bool,
-    /// Is it a library's own, such as the log of its transactions? Whether that is robust is not asked.
+    /// Is it internal to a library, such as a transaction log? Its robustness is not checked.
     pub internal: bool,
-    /// Names of parts, by offset and size, for people: `next` at 8. May be empty.
+    /// Names of parts, by offset and size, for messages: `next` at 8. May be empty.
     pub fields: Vec<Field>,
 }
 
-/// What an object holds at the start. Large objects are mostly alike, so only their first bytes are listed.
+/// The initial content of an object. Large objects are mostly uniform, so only their first bytes are listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FirstContent {
     size: u64,
-    /// The first bytes; none: something, nobody knows what.
+    /// The first bytes; `None` for an unknown value.
     bytes: Vec<Option<u8>>,
-    /// All others.
+    /// The value of all other bytes.
     rest: Option<u8>,
 }
 
 impl FirstContent {
-    /// So many bytes, of which the first are these.
+    /// Creates content of this size with these first bytes.
     pub fn new(size: u64, mut bytes: Vec<Option<u8>>, rest: Option<u8>) -> FirstContent {
         bytes.truncate(size as usize);
         FirstContent { size, bytes, rest }
@@ -91,7 +91,7 @@ impl FirstContent {
         self.size == 0
     }
 
-    /// A byte, which nobody may know; none where there is none.
+    /// A byte, whose value may be unknown; the outer `None` if out of bounds.
     pub fn get(&self, offset: u64) -> Option<Option<u8>> {
         let listed = usize::try_from(offset).ok().and_then(|at| self.bytes.get(at).copied());
         (offset < self.size).then(|| listed.unwrap_or(self.rest))
@@ -111,7 +111,7 @@ pub struct Field {
     pub offset: u64,
     /// How many bytes it has.
     pub size: u64,
-    /// Its name, such as `.next` or `[3].value`, to be put after the object's.
+    /// Its name, such as `.next` or `[3].value`, as a suffix of the object's name.
     pub name: String,
 }
 
@@ -134,7 +134,7 @@ pub enum Action {
         /// `movnt*`.
         non_temporal: bool,
     },
-    /// A locked read-modify-write: reads `old`, and writes `new` if `stores`. Fences either way.
+    /// A locked read-modify-write: reads `old`, and writes `new` if `stores`. It fences either way.
     Rmw {
         /// Where.
         address: Term,
@@ -159,18 +159,18 @@ pub enum Action {
     StoreFence,
     /// `mfence`.
     Fence,
-    /// Starts a thread: nothing of it happens before this. Fences, as the system call does.
+    /// Starts a thread, none of whose events happens before this. Fences, as the system call does.
     Create(ThreadId),
-    /// Waits for the end of a thread: everything of it has taken effect before this. Fences.
+    /// Joins a thread, all of whose events have taken effect before this. Fences.
     Join(ThreadId),
-    /// A claim about what was read; it is a finding if it can be false where it stands.
+    /// A claim about values read; it is a finding if it can be false here.
     Assert {
         /// The claim, of width 1.
         condition: Term,
-        /// What is claimed, for people.
+        /// A description of the claim, for messages.
         message: String,
     },
-    /// Beyond this point the program is not known: a loop bound, something not modeled.
+    /// Beyond this point the program is unknown: a loop bound, or something not modeled.
     Unknown {
         /// Why, as a sentence without the place.
         reason: String,
@@ -180,7 +180,7 @@ pub enum Action {
 /// One step of a thread, or of recovery.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Does the thread get here? Of width 1.
+    /// Does the thread reach it? Of width 1.
     pub guard: Term,
     /// What it does.
     pub action: Action,
@@ -191,84 +191,84 @@ pub struct Event {
 /// A thread's code.
 #[derive(Clone, Debug, Default)]
 pub struct Thread {
-    /// For people: a function's name, or `thread 1`.
+    /// For messages: a function's name, or `thread 1`.
     pub name: String,
     /// In program order.
     pub events: Vec<Event>,
-    /// Is it started by a [`Action::Create`] of another thread? If not, it runs from the start.
+    /// Is it started by a [`Action::Create`] of another thread, rather than at the beginning?
     pub created: bool,
 }
 
 /// A bounded program with its recovery.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// Everything computed.
+    /// All terms.
     pub terms: Terms,
     /// Memory.
     pub objects: Vec<Object>,
-    /// Lines with a persistence domain of their own; all others are in that of the settings.
+    /// Lines with their own persistence domain; all others have that of the settings.
     pub domains: Vec<(Line, Domain)>,
-    /// What runs before the crash. A `created` thread that nothing creates never runs.
+    /// The threads before the crash. A `created` thread that is never created never runs.
     pub threads: Vec<Thread>,
     /// What runs after the crash: alone, once, in program order, on what survived. It may load, store, branch and
-    /// assert; flushes and fences in it do nothing that it could see itself.
+    /// assert; its flushes and fences have no effect visible to itself.
     pub recovery: Option<Thread>,
-    /// What it claims, also what the front end found to be true already.
+    /// Its claims, including those the front end has already proved.
     pub claims: Claims,
-    /// Under which conditions recovery gets to what it claims; empty if it claims nothing, or nobody asks.
+    /// The conditions under which recovery reaches its claims; empty if it makes none, or if that is not needed.
     pub recovery_claims: Vec<Term>,
     /// Places.
     pub sites: Vec<Site>,
-    /// The bounds within which the program was unrolled, to be named in the verdict: `loop at list.c:12`, 3.
+    /// The bounds of unrolling, for the verdict: `loop at list.c:12`, 3.
     pub bounds: Vec<Bound>,
     /// Whether one of them cut something off.
     pub cut: bool,
-    /// Why and where unrolling it was given up, if it was: there is too much of it to reason about.
+    /// Why and where unrolling gave up, if it did: the program is too large.
     pub given_up: Option<(String, SiteId)>,
-    /// What was taken for granted about this program and could be otherwise, each as `that ...`, to be named too.
+    /// Assumptions about this program that could be false, each as `that ...`, for the verdict.
     pub assumptions: Vec<String>,
 }
 
-/// What a program claims, whether or not that can be false.
+/// The claims of a program, whether or not they can be false.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Claims {
     /// Nothing.
     #[default]
     None,
-    /// Something, but no run gets there.
+    /// Some, but no run reaches them.
     NotReached,
-    /// Something that some run gets to.
+    /// Some, and a run reaches one.
     Reached,
 }
 
 /// A bound within which a verdict holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// What is bounded.
+    /// What it bounds.
     pub what: String,
-    /// How far.
+    /// Its value.
     pub value: u64,
 }
 
 impl Program {
-    /// How many events there are, recovery's included.
+    /// The number of events, including recovery's.
     pub fn events(&self) -> u64 {
         self.threads.iter().chain(&self.recovery).map(|thread| thread.events.len() as u64).sum()
     }
 
-    /// The domain of every line, if `default` is that of lines without one of their own.
+    /// The domain of every line; `default` applies to lines without their own.
     pub fn platform(&self, default: Domain) -> Platform {
         self.domains.iter().fold(Platform::all(default), |platform, &(line, domain)| {
             platform.with(line..Line(line.0 + 1), domain)
         })
     }
 
-    /// The same program for settings in which every cache survives.
+    /// The same program with persistent caches throughout.
     pub fn with_surviving_caches(&self) -> Program {
         Program { domains: Vec::new(), ..self.clone() }
     }
 
-    /// Is there memory of the program's own that survives a crash?
+    /// Does any memory of the program's own survive a crash?
     pub fn is_persistent(&self) -> bool {
         self.objects.iter().any(|object| object.persistent && !object.internal)
     }
@@ -279,7 +279,7 @@ impl Program {
         SiteId(self.sites.len() as u32 - 1)
     }
 
-    /// A value for people: the address of something as such, small numbers in decimal.
+    /// A value for messages: addresses by name, small numbers in decimal.
     pub fn show(&self, value: u64) -> String {
         let inside = |object: &Object| {
             value.checked_sub(object.address).is_some_and(|offset| offset < object.initial.len())
@@ -291,14 +291,14 @@ impl Program {
         }
     }
 
-    /// The name of what lies at an address: `node1.next`, `buffer+24`, or the number if nothing does.
+    /// The name of an address: `node1.next`, `buffer+24`, or the number if it is in no object.
     pub fn name_of(&self, address: u64) -> String {
         let inside = |object: &&Object| {
             address.checked_sub(object.address).is_some_and(|offset| offset < object.initial.len())
         };
         let Some(object) = self.objects.iter().find(inside) else { return format!("{address:#x}") };
         let offset = address - object.address;
-        // The smallest part that begins here names it best.
+        // The smallest part that starts here is the best name.
         let field = object
             .fields
             .iter()

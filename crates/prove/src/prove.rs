@@ -21,12 +21,12 @@ pub struct Options {
     pub settings: Settings,
     /// When to give up.
     pub limits: Limits,
-    /// Will the program be given again, cut off later, if the answer is unknown? Then what is cut off is asked for first,
-    /// and a violation is looked for only as long as that is cheap.
+    /// If the answer is unknown, will the program be tried again with larger bounds? Then limits are checked first, and
+    /// violations are searched for only as long as that is cheap.
     pub tentative: bool,
-    /// How many solvers more than one may work at the same time.
+    /// The number of additional solvers that may run in parallel.
     pub helpers: usize,
-    /// Conflicts after which one stops asking for all claims at once, and takes them one by one.
+    /// The number of conflicts after which claims are no longer checked together, but one by one.
     pub look: u64,
 }
 
@@ -42,25 +42,25 @@ impl Default for Options {
     }
 }
 
-/// What was found out.
+/// The result of a proof.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The answer.
     pub verdict: Verdict,
-    /// Within these bounds.
+    /// The bounds within which it holds.
     pub bounds: Vec<Bound>,
-    /// Given this.
+    /// The assumptions.
     pub assumptions: Vec<String>,
-    /// Why the answer says nothing, if it does not.
+    /// Why the answer is vacuous, if it is.
     pub vacuous: Option<Vacuous>,
-    /// If the answer is not known: what would be a counterexample if values that are not modeled could be any.
+    /// If the answer is unknown: what would be a counterexample if values that are not modeled could be arbitrary.
     pub candidate: Option<Box<Counterexample>>,
-    /// Figures.
+    /// Statistics.
     pub statistics: Statistics,
 }
 
 impl Report {
-    /// The answer where there was nothing to reason about yet.
+    /// The answer if there is nothing to reason about yet.
     pub fn unknown(reason: Reason) -> Report {
         Report {
             verdict: Verdict::Unknown(vec![reason]),
@@ -76,30 +76,30 @@ impl Report {
 /// The answer.
 #[derive(Clone, Debug)]
 pub enum Verdict {
-    /// Everything holds, within the bounds.
+    /// All claims hold, within the bounds.
     Holds,
-    /// Something does not, and this shows it.
+    /// Some claim fails, as shown by a counterexample.
     Violated(Box<Counterexample>),
-    /// It is not known, and why.
+    /// Unknown, with the reasons.
     Unknown(Vec<Reason>),
 }
 
-/// Why a verdict is about nothing.
+/// Why a verdict is vacuous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vacuous {
-    /// The program has no memory of its own that would survive a crash.
+    /// None of the program's own memory survives a crash.
     NoPersistentMemory,
     /// The program claims nothing.
     NoClaim,
-    /// The program claims something, in code that never runs.
+    /// The program makes claims, but only in code that never runs.
     ClaimsNotReached,
-    /// Nothing is ever stored to memory that would survive a crash.
+    /// Nothing is ever stored to memory that survives a crash.
     NoPersistentStore,
-    /// Recovery claims something, and no crash makes it get there.
+    /// Recovery makes claims, but no crash leads it there.
     RecoveryClaimsNotReached,
 }
 
-/// Why a proof about a program says nothing, if it does not.
+/// Why a proof about a program would be vacuous, if so.
 pub(crate) fn vacuous(program: &Program, analysis: &Analysis) -> Option<Vacuous> {
     if !program.is_persistent() {
         return Some(Vacuous::NoPersistentMemory);
@@ -134,12 +134,12 @@ fn stores_persistently(program: &Program, analysis: &Analysis) -> bool {
     })
 }
 
-/// Why something is not known.
+/// Why something is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// As a sentence.
     pub text: String,
-    /// The place, if it is about one.
+    /// The place, if there is one.
     pub site: Option<Site>,
 }
 
@@ -150,11 +150,11 @@ pub struct Statistics {
     pub events: u64,
     /// Events that take part in the order.
     pub ordered: u64,
-    /// Claims that could be false for all the encoder knew.
+    /// Claims that the encoder could not decide.
     pub claims: u64,
-    /// Candidates for being not robust that were looked at; 0 unless robustness was asked for.
+    /// Candidate robustness violations examined; 0 unless robustness was requested.
     pub candidates: u64,
-    /// What the solver did.
+    /// The solver's statistics.
     pub solver: crashproof_ordersat::Statistics,
     /// Time to make the formula.
     pub encoding: Duration,
@@ -162,21 +162,21 @@ pub struct Statistics {
     pub solving: Duration,
 }
 
-/// Something went wrong that is not the program's fault.
+/// An error that is not the program's fault.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The solver asked for is not there.
+    /// The requested solver is not available.
     #[error("this crashproof was built without the solver {0}")]
     NoSolver(&'static str),
     /// A bug.
     #[error(transparent)]
     NoExecution(#[from] NoExecution),
-    /// A bug: the prover and px86 disagree about a counterexample.
+    /// A bug: the prover and px86 disagree on a counterexample.
     #[error(transparent)]
     Disagreement(#[from] Box<Disagreement>),
 }
 
-/// How many places at which a verdict is unknown are named.
+/// The number of reasons for an unknown verdict to list.
 pub(crate) const MOST_REASONS: usize = 8;
 
 /// Proves or refutes what a program asserts.
@@ -213,7 +213,7 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let (bounds, assumptions) = (program.bounds.clone(), program.assumptions.clone());
     let mut vacuous = vacuous(program, &analysis);
     if vacuous.is_none() && matches!(verdict, Verdict::Holds) && reached != encoder.gates.yes() {
-        // To find one crash after which recovery gets there is easy; where it is not, nobody claims that there is none.
+        // Finding one crash after which recovery reaches a claim is easy; if it is not, the question remains open.
         let look = Limits { conflicts: Some(options.look), ..options.limits };
         if encoder.gates.solver.solve(&[reached], &look) == Outcome::Unsatisfiable {
             vacuous = Some(Vacuous::RecoveryClaimsNotReached);
@@ -235,7 +235,7 @@ pub(crate) fn given_up(program: &Program) -> Option<Report> {
     })
 }
 
-/// What there is to say of an encoded program, times left out.
+/// The statistics of an encoded program, without times.
 pub(crate) fn statistics(encoder: &Encoder) -> Statistics {
     Statistics {
         events: encoder.program.events(),
@@ -246,7 +246,7 @@ pub(crate) fn statistics(encoder: &Encoder) -> Statistics {
     }
 }
 
-/// Conflicts that a tentative look for a violation may cost.
+/// The conflicts that a tentative search for a violation may cost.
 pub(crate) const TENTATIVE_CONFLICTS: u64 = 2000;
 
 fn decide(encoder: &mut Encoder, wrong: Lit, too_far: Lit, options: &Options) -> Result<Verdict, Error> {
@@ -255,7 +255,7 @@ fn decide(encoder: &mut Encoder, wrong: Lit, too_far: Lit, options: &Options) ->
     let mut patience = look;
     let mut reasons = None;
     if options.tentative {
-        // Where it is not cheap to tell what was cut off, that is left to the survey.
+        // If it is not cheap to determine which limits are reached, that is left to the survey.
         if encoder.gates.solver.solve(&[too_far], &look) != Outcome::Unknown(Stop::Conflicts) {
             let found = reached_limits(encoder, too_far, limits, 1)?;
             if !found.is_empty() {
@@ -266,7 +266,7 @@ fn decide(encoder: &mut Encoder, wrong: Lit, too_far: Lit, options: &Options) ->
     }
     let reasons = match (encoder.gates.solver.solve(&[wrong], &patience), reasons) {
         (Outcome::Satisfiable, _) => return violated(encoder),
-        // Only a tentative look stops so, and will be taken again from further away.
+        // Only a tentative search stops here, and it will be repeated with larger bounds.
         (Outcome::Unknown(Stop::Conflicts), Some(reasons)) if !reasons.is_empty() => reasons,
         (Outcome::Unknown(Stop::Conflicts), reasons) => {
             match encoder.gates.solver.survey(&one_by_one(encoder, reasons.is_none()), limits) {
@@ -283,11 +283,11 @@ fn decide(encoder: &mut Encoder, wrong: Lit, too_far: Lit, options: &Options) ->
     Ok(if reasons.is_empty() { Verdict::Holds } else { Verdict::Unknown(reasons) })
 }
 
-/// Everything that may be wrong, and with `limits` what may be too far, as questions of their own.
+/// All possible violations, and with `limits` all limits, as separate questions.
 ///
-/// That a claim holds makes those behind it easier: pointers that lead somewhere in the first round of a loop are half of why
-/// they do in the second. So what stands early in its thread comes first, and recovery, which sees what the threads left,
-/// comes last. Claims of one thread are a group: its orders decide them.
+/// Proving a claim makes later ones easier: that pointers are valid in the first iteration of a loop is half the reason
+/// for the second. So claims early in their thread come first, and recovery, which depends on all threads, comes last.
+/// The claims of one thread form a group, because its orders decide them.
 fn one_by_one(encoder: &Encoder, limits: bool) -> Vec<Question> {
     let place = |event: EventRef| (event.thread.is_none(), event.index, event.thread);
     let violations = encoder.violations.iter().map(|found| (place(found.event), found.lit, true));
@@ -299,7 +299,7 @@ fn one_by_one(encoder: &Encoder, limits: bool) -> Vec<Question> {
     all.into_iter().map(|(place, lit, ends)| Question { lit, ends, group: group(place) }).collect()
 }
 
-/// Something is wrong in the last model: of several claims that fail there the first in program order, threads before recovery.
+/// The violation in the last model: if several claims fail there, the first in program order, threads before recovery.
 fn violated(encoder: &mut Encoder) -> Result<Verdict, Error> {
     let fails = |violation: &&Violation| encoder.gates.solver.value(violation.lit);
     let failed = encoder.violations.iter().find(fails).cloned().ok_or(NoExecution)?;
@@ -308,7 +308,7 @@ fn violated(encoder: &mut Encoder) -> Result<Verdict, Error> {
     Ok(Verdict::Violated(Box::new(counterexample)))
 }
 
-/// What is not known because the program was cut off, or is not understood, at places that can be reached.
+/// Reachable places where the program was cut off or is not understood.
 pub(crate) fn reached_limits(
     encoder: &mut Encoder,
     too_far: Lit,
@@ -345,7 +345,7 @@ pub(crate) fn reached_limits(
     Ok(reasons)
 }
 
-/// Why nothing is known if a limit was hit.
+/// The reason if a limit was hit.
 pub fn stopped(stop: Stop) -> Reason {
     let text = match stop {
         Stop::Time => "out of time (--timeout)",

@@ -1,10 +1,10 @@
-//! What is asked of a program, and who answers.
+//! The question about a program, and which prover answers it.
 
 use crate::program::Program;
 use crate::prove::{self, Error, Options, Report};
 use crate::robust;
 
-/// What is asked of a program.
+/// A question about a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     /// Do its assertions hold?

@@ -1,19 +1,19 @@
-//! Robustness, after PMVerify's Algorithm 1: does every crash leave a memory that a run without one goes through?
+//! Robustness, after PMVerify's Algorithm 1: does every crash leave a memory that occurs in a run without crashes?
 //!
 //! Memories are compared write by write (the paper keeps the recovery observer's reads-from), which is the sense
 //! `event` of [`crashproof_litmus::answer::Robust`]: it implies the sense of the paper's Definition 6, which compares
 //! values.
 //!
-//! Two formulas over the same program are asked in turn. The first has the model's crash: one moment P for each line, and
-//! an observer of all persistent memory. The second is x86-TSO with the observer as one atomic block: one moment P for
-//! everything, which is what persistent caches come to. A memory of the first that the second cannot reach is a
-//! violation; one that it can is forbidden, and the first is asked again.
+//! Two formulas over the same program are solved alternately. The first has the model's crash: one time P per line, and
+//! an observer of all persistent memory. The second is x86-TSO with the observer as an atomic block: one time P for
+//! everything, which corresponds to persistent caches. A memory of the first that the second cannot reach is a
+//! violation; if the second can reach it, that memory is excluded and the first is solved again.
 //!
-//! Most memories are never asked about: the first formula is restricted to executions that are not themselves a
-//! witness. An execution goes through its own survivors' memory unless a lost store is ordered before a survivor; so
-//! the formula asks for one that is. If there is none, the program is robust and the second formula is not needed.
+//! Most memories never need this: the first formula is restricted to executions that are not their own witness. An
+//! execution passes through the memory of its survivors unless a lost store is ordered before a survivor, so the
+//! formula demands one that is. If there is none, the program is robust and the second formula is not needed.
 //!
-//! A violation is reported with as few pieces of memory as already rule out x86-TSO.
+//! A violation is reported with a minimal set of memory pieces that x86-TSO cannot reach.
 
 use std::time::Instant;
 
@@ -41,16 +41,16 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
         return Ok(report);
     }
     let start = Instant::now();
-    // What recovery does is not asked: the observer takes its place.
+    // Recovery's behavior is irrelevant: the observer replaces it.
     let mut program = Program { recovery: None, ..program.clone() };
-    // What is volatile is not observed.
+    // Volatile memory is not observed.
     for object in program.objects.iter_mut().filter(|object| object.internal) {
         object.persistent = false;
     }
     let analysis = Analysis::new(&program);
     let settings = Settings { observe_all: true, ..options.settings };
     let no_solver = || Error::NoSolver(settings.solver.name());
-    // Where every cache survives, what a crash leaves is a memory of x86-TSO.
+    // With persistent caches, the crash state is a memory of x86-TSO.
     let cached = program.with_surviving_caches();
     let encoder = |program, settings: Settings| {
         let solver = Limited::new(settings.solver.make().ok_or_else(no_solver)?, options.limits);
@@ -60,13 +60,13 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let mut tso = encoder(&cached, Settings { domain: Domain::Eadr, ..settings })?;
     let suspects = crashing.lost_before_survivors();
     let suspicious = crashing.gates.any(&suspects);
-    // A run without a crash may go through more than is encoded if an access takes two steps.
+    // If an access takes two steps, a run without crashes may pass through more states than are encoded.
     let crossing: Vec<Lit> =
         crashing.limits.iter().filter(|limit| limit.reason == CROSSES_LINE).map(|limit| limit.lit).collect();
     let crossing = crashing.gates.any(&crossing);
     let suspicious = crashing.gates.and(suspicious, !crossing);
     let mut too_far: Vec<Lit> = crashing.limits.iter().map(|limit| limit.lit).collect();
-    // Beyond an access that misses every object nothing is known either.
+    // What follows an access outside every object is unknown, too.
     for violation in crashing.violations.clone() {
         if violation.what == Wrong::Outside {
             too_far.push(violation.lit);
@@ -84,7 +84,7 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
         true => reached_limits(&mut crashing, too_far, &options.limits, 1)?,
         false => Vec::new(),
     };
-    // What was cut off may go on when the program is given again, but a counterexample that is cheap to find is one.
+    // Truncated code may continue with larger bounds, but a counterexample that is cheap to find is valid.
     let mut patience = options.limits;
     if !cut_off.is_empty() {
         patience.conflicts = Some(TENTATIVE_CONFLICTS);
@@ -129,7 +129,7 @@ fn search(
             Outcome::Satisfiable => {}
         }
         *candidates += 1;
-        // The same memory, asked of x86-TSO: for each piece who wrote it, and what.
+        // The same memory as a query for x86-TSO: for each piece its writer and value.
         let mut memory: Vec<Vec<Lit>> = Vec::new();
         let mut blocked = Vec::new();
         for (mine, theirs) in crashing.survivors.iter().zip(&tso.survivors) {
@@ -174,7 +174,7 @@ fn unknown(reason: Reason) -> Verdict {
     Verdict::Unknown(vec![reason])
 }
 
-/// As few pieces of memory as x86-TSO cannot reach together, by leaving out one after another.
+/// A minimal set of memory pieces that x86-TSO cannot reach together, found by leaving out one after another.
 fn fewest(tso: &mut Encoder, memory: &[Vec<Lit>], limits: &Limits) -> Vec<usize> {
     let blamed = tso.gates.solver.failed();
     let mut kept: Vec<usize> =
@@ -194,7 +194,7 @@ fn fewest(tso: &mut Encoder, memory: &[Vec<Lit>], limits: &Limits) -> Vec<usize>
 }
 
 impl Encoder<'_> {
-    /// For every store: a literal that implies that it is lost and ordered before a survivor.
+    /// For every store, a literal that implies that it is lost and ordered before a survivor.
     fn lost_before_survivors(&mut self) -> Vec<Lit> {
         let survivors = self.survivors.clone();
         let mut survives: FxHashMap<u32, Vec<Lit>> = FxHashMap::default();
@@ -232,8 +232,8 @@ impl Encoder<'_> {
         lost
     }
 
-    /// For every node: a literal that implies that it is ordered before a survivor, by whatever orders events (the moments
-    /// P left out), or is one. Orders have no cycles, so no way there can justify itself.
+    /// For every node, a literal that implies that it is ordered before a survivor by whatever orders events (excluding
+    /// the times P), or is one. Orders are acyclic, so no path can justify itself.
     fn ordered_before(&mut self, survives: &FxHashMap<u32, Vec<Lit>>) -> Vec<Lit> {
         let nodes = self.graph.nodes();
         let moments: Vec<u32> = self.moments.values().copied().collect();

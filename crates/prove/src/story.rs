@@ -1,7 +1,7 @@
 //! A counterexample: one execution, its crash and its recovery, read off a model.
 //!
-//! The model is not taken on trust: the events are put in a row anew, and a model that cannot be is an internal error. What
-//! is reported is replayed through px86 first ([`crate::confirm`]).
+//! The model is not trusted: the events are linearized independently, and failure to do so is an internal error.
+//! Reported stories are first replayed through px86 ([`crate::confirm`]).
 
 use crashproof_ordersat::Lit;
 use px86::{Kind, Line};
@@ -9,30 +9,30 @@ use px86::{Kind, Line};
 use crate::encode::{Encoded, Encoder, EventRef, Violation, Wrong};
 use crate::program::{Action, Site};
 
-/// An execution that goes wrong.
+/// A failing execution.
 #[derive(Clone, Debug)]
 pub struct Counterexample {
-    /// What goes wrong, for people.
+    /// What goes wrong, for messages.
     pub message: String,
-    /// Is it an access that misses every object?
+    /// Is it an access outside every object?
     pub outside: bool,
     /// Where.
     pub site: Site,
-    /// Whose code: a thread's name, or none for recovery.
+    /// The thread's name; `None` for recovery.
     pub thread: Option<String>,
     /// What took effect before the crash, in that order.
     pub steps: Vec<Step>,
-    /// What was looked at after the crash.
+    /// The memory observed after the crash.
     pub memory: Vec<Remains>,
-    /// What recovery read, in order; of several recoveries the last.
+    /// Recovery's reads, in order; for several recoveries, those of the last.
     pub recovery: Vec<RecoveryRead>,
-    /// What each crash of recovery left that is otherwise than before.
+    /// What each crash of recovery left changed.
     pub left: Vec<Vec<(String, String)>>,
     /// The event graph over `steps`.
     pub edges: Vec<Edge>,
-    /// For lines that are looked at after the crash: after how many of `steps` they were last written back.
+    /// For lines observed after the crash: the number of `steps` before their last write-back.
     pub written_back: Vec<(Line, usize)>,
-    /// What was issued, thread by thread and in program order, for px86 to replay.
+    /// The instructions issued, by thread and in program order, for px86 to replay.
     pub issued: Vec<Issued>,
 }
 
@@ -45,7 +45,7 @@ pub struct Issued {
     pub event: px86::Event,
     /// What it read, if it did.
     pub read: Option<u64>,
-    /// When it took effect, in the order of all effects; none if it had not when the crash came.
+    /// When it took effect, in the order of all effects; `None` if it had not when the crash came.
     pub effect: Option<usize>,
 }
 
@@ -64,22 +64,22 @@ pub struct Step {
     pub effect: Effect,
     /// What was accessed or flushed, by name; empty for fences.
     pub place: String,
-    /// The address of what was accessed; 0 where nothing was.
+    /// The accessed address; 0 if there is none.
     pub address: u64,
     /// How many bytes were accessed.
     pub bytes: u8,
-    /// What was read, for people.
+    /// What was read, for messages.
     pub read: String,
-    /// What was written, for people.
+    /// What was written, for messages.
     pub wrote: String,
-    /// For stores to lines that are looked at after the crash: did they persist?
+    /// For stores to lines observed after the crash: did they persist?
     pub persisted: Option<bool>,
     /// For loads: was it read from a store that was still in the thread's own buffer?
     pub forwarded: bool,
 }
 
 impl Step {
-    /// What it did, in words.
+    /// The effect in words.
     pub fn what(&self) -> String {
         let (at, read, wrote) = (&self.place, &self.read, &self.wrote);
         match self.effect {
@@ -105,7 +105,7 @@ pub enum Effect {
     Read(u64),
     /// Wrote this.
     Wrote(u64),
-    /// Wrote this, past the cache.
+    /// Wrote this, bypassing the cache.
     WroteNonTemporal(u64),
     /// Read the first, wrote the second, if it wrote.
     Exchanged(u64, Option<u64>),
@@ -134,9 +134,9 @@ pub struct Remains {
     pub bytes: u8,
     /// What it holds.
     pub value: u64,
-    /// The same for people.
+    /// The value for messages.
     pub shown: String,
-    /// The step that wrote it; none: it is as it was at the start.
+    /// The step that wrote it; `None` for initial content.
     pub from: Option<usize>,
     /// Steps that wrote it later and were lost.
     pub lost: Vec<usize>,
@@ -155,7 +155,7 @@ pub struct RecoveryRead {
     pub bytes: u8,
     /// What it held.
     pub value: u64,
-    /// The same for people.
+    /// The value for messages.
     pub shown: String,
 }
 
@@ -185,12 +185,12 @@ pub enum EdgeKind {
     Survives,
 }
 
-/// The model cannot be put in a row: the solver or the encoding is wrong.
+/// The events of the model cannot be linearized: the solver or the encoding is wrong.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the solver's model is no execution")]
 pub struct NoExecution;
 
-/// Where each node stands in a row of nodes.
+/// The position of each node in a linearization.
 fn places_in(row: &[u32]) -> Vec<usize> {
     let mut places = vec![0; row.len()];
     row.iter().enumerate().for_each(|(place, &node)| places[node as usize] = place);
@@ -230,7 +230,7 @@ impl Encoder<'_> {
         event.and_then(|event| self.program.sites.get(event.site.0 as usize)).cloned().unwrap_or_default()
     }
 
-    /// What is wrong, and how it came about, in the last model.
+    /// What is wrong in the last model, and how it arises.
     pub fn counterexample(&self, violation: &Violation) -> Result<Counterexample, NoExecution> {
         let mut story = self.execution_story()?;
         story.message = match &violation.what {
@@ -240,20 +240,20 @@ impl Encoder<'_> {
         story.outside = violation.what == Wrong::Outside;
         story.site = self.program.sites.get(violation.site.0 as usize).cloned().unwrap_or_default();
         story.thread = violation.event.thread.map(|thread| self.program.threads[thread].name.clone());
-        // What comes after the failure is no part of it.
+        // Events after the failure are irrelevant.
         if violation.event.thread.is_none() {
             story.recovery = self.recovery_story(violation.crashes, violation.event.index);
             story.left = self.left_story(violation.crashes);
         } else {
             story.recovery.clear();
-            // In the full encoding what happened before the claim need not have taken effect before the crash.
+            // In the full encoding, events before the claim need not have taken effect before the crash.
             let row = self.graph.row(|lit| self.holds(lit)).ok_or(NoExecution)?;
             story.issued = self.issued(&row, |event| self.holds(event.live), usize::MAX);
         }
         Ok(story)
     }
 
-    /// The execution, the crash and the memory it leaves, in the last model.
+    /// The execution, the crash and the crash state, in the last model.
     pub fn execution_story(&self) -> Result<Counterexample, NoExecution> {
         let row = self.graph.row(|lit| self.holds(lit)).ok_or(NoExecution)?;
         let mut at_node = vec![None; row.len()];
@@ -295,7 +295,7 @@ impl Encoder<'_> {
         })
     }
 
-    /// An event as a step of the story; none if it is not executed, or told with another.
+    /// An event as a step of the story; `None` if it is not executed, or is part of another step.
     fn step(&self, index: usize, place_in_row: &[usize]) -> Option<Step> {
         let event = &self.events[index];
         if !self.holds(event.executed) || !self.holds(event.guard) {
@@ -303,7 +303,7 @@ impl Encoder<'_> {
         }
         let thread = event.event.thread.unwrap_or(0);
         let action = &self.program.threads[thread].events[event.event.index].action;
-        // The write-back of a non-temporal store is told with the store.
+        // The write-back of a non-temporal store is part of the store's step.
         if matches!(action, Action::Store { .. }) && event.class.writes_back() {
             return None;
         }
@@ -338,7 +338,7 @@ impl Encoder<'_> {
         })
     }
 
-    /// Whether a load takes its value from a store of its own thread that is still in the store buffer.
+    /// Whether a load takes its value from a store of its own thread that is still buffered.
     fn is_forwarded(&self, reader: usize, place_in_row: &[usize]) -> bool {
         let read = place_in_row[self.events[reader].node as usize];
         let still_buffered = |writer: usize| {
@@ -350,7 +350,8 @@ impl Encoder<'_> {
         writers.any(|(writer, _)| self.program_before(writer, reader) && still_buffered(writer))
     }
 
-    /// What was issued, in program order; what counts and comes before the crash in this row has taken effect.
+    /// The instructions issued, in program order; those that count and precede the crash in this linearization have
+    /// taken effect.
     fn issued(&self, row: &[u32], counts: impl Fn(&Encoded) -> bool, crash: usize) -> Vec<Issued> {
         let place_in_row = places_in(row);
         let issued = |event: &Encoded| {
@@ -358,7 +359,7 @@ impl Encoder<'_> {
             let action = &self.program.threads[thread].events[event.event.index].action;
             let wrote = event.write.as_ref().filter(|(_, stores)| self.holds(*stores));
             let kind = match action {
-                // px86 begins the write-back of a non-temporal store itself.
+                // px86 itself begins the write-back of a non-temporal store.
                 Action::Store { .. } if event.class.writes_back() => return None,
                 Action::Load { .. } => Kind::Load,
                 Action::Store { non_temporal: true, .. } => Kind::NonTemporalStore,
@@ -398,7 +399,7 @@ impl Encoder<'_> {
         all.collect()
     }
 
-    /// What lies on a line: the first object's name.
+    /// A line's name: that of the first object on it.
     fn line_name(&self, line: Line) -> String {
         let on_line = |object: &&crate::program::Object| {
             let end = object.address + object.initial.len().max(1) - 1;
@@ -468,7 +469,7 @@ impl Encoder<'_> {
                 edges.push(Edge { from, to, kind: EdgeKind::ReadsFrom });
             }
         }
-        // Only from each store to the next over it: the others follow.
+        // Only from each store to its immediate successor: the others are implied.
         let pairs: Vec<(usize, usize)> = self
             .overwrites
             .iter()
@@ -496,7 +497,7 @@ impl Encoder<'_> {
         edges
     }
 
-    /// What crashes of recovery left, up to so many crashes in all.
+    /// The states after crashes of recovery, up to this many crashes in total.
     fn left_story(&self, crashes: usize) -> Vec<Vec<(String, String)>> {
         let mut before: Vec<(usize, u64)> =
             self.survivors.iter().map(|survivor| (survivor.cell, self.number(&survivor.bits))).collect();

@@ -1,26 +1,25 @@
 //! Bit-vector terms: what a program computes, as one shared graph.
 //!
-//! Equal terms are one node (hash-consing), and building a term simplifies it, so that a front end need not
-//! be clever: constants fold, neutral operands vanish, a comparison of a choice between constants becomes
-//! the choice's condition. A truth value is a bit-vector of width 1.
+//! Equal terms share a node (hash-consing), and building a term simplifies it, so that front ends can be simple:
+//! constants fold, neutral operands vanish, a comparison of a choice between constants becomes the choice's condition.
+//! A truth value is a bit-vector of width 1.
 //!
-//! The graph only grows, and operands come before what is built from them: walking it in the order of
-//! creation is a topological order.
+//! The graph only grows, and operands precede the terms built from them, so creation order is a topological order.
 
 use rustc_hash::FxHashMap;
 
-/// A term, by its place in [`Terms`].
+/// A term, by its index in [`Terms`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Term(u32);
 
 impl Term {
-    /// Its place in the order of creation: below that of everything built from it.
+    /// Its index in creation order, below that of everything built from it.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Something whose value is not known before the program runs: what a load reads, or an input.
+/// A value unknown before the program runs: what a load reads, or an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Symbol(pub u32);
 
@@ -46,7 +45,7 @@ pub enum Binary {
     DivUnsigned,
     /// Unsigned; the dividend if the divisor is 0.
     RemUnsigned,
-    /// Signed, rounding to 0, wrapping; by 0 it is 1 for a negative dividend, else -1 (as SMT-LIB has it).
+    /// Signed, rounding to 0, wrapping; by 0 it is 1 for a negative dividend, otherwise -1 (as in SMT-LIB).
     DivSigned,
     /// Signed, with the sign of the dividend; the dividend if the divisor is 0.
     RemSigned,
@@ -87,7 +86,7 @@ pub enum Node {
     Binary(Binary, Term, Term),
     /// The second if the first (of width 1) is 1, else the third.
     Choose(Term, Term, Term),
-    /// So many bits of the operand, from this one on.
+    /// Bits of the operand from this one on, as many as the term is wide.
     Extract(Term, u8),
     /// The first operand's bits above the second's.
     Concat(Term, Term),
@@ -128,7 +127,7 @@ impl Terms {
         self.nodes[term.index()].1
     }
 
-    /// The term at this place in the order of creation.
+    /// The term with this index in creation order.
     ///
     /// # Panics
     ///
@@ -202,7 +201,7 @@ impl Terms {
         self.number(u64::from(value), 1)
     }
 
-    /// A new unknown. The name is for people.
+    /// A new unknown. The name is for messages.
     pub fn symbol(&mut self, name: impl Into<String>, width: u8) -> Term {
         let symbol = Symbol(self.symbols.len() as u32);
         let term = self.intern(Node::Symbol(symbol), width);
@@ -259,7 +258,7 @@ impl Terms {
         self.binary(Binary::Sub, zero, term)
     }
 
-    /// How many of the lowest bits are 0 whatever the symbols are; at least so many.
+    /// A lower bound on the number of low bits that are 0 for all values of the symbols.
     pub fn trailing_zeros(&self, term: Term) -> u32 {
         const DEEPEST: u32 = 24;
         self.zeros_below(term, DEEPEST)
@@ -281,7 +280,7 @@ impl Terms {
                 None => zeros(a),
             },
             Node::ZeroExtend(a) | Node::SignExtend(a) => match zeros(a) {
-                // All of it is 0, and so is what extends it.
+                // All of it is 0, and so is its extension.
                 below if below >= u32::from(self.width(a)) => width,
                 below => below,
             },
@@ -306,7 +305,7 @@ impl Terms {
             let result = fold(op, a, b, width);
             return self.number(result, if op.compares() { 1 } else { width });
         }
-        // Constants to the right, otherwise the older first: one order for what commutes.
+        // Constants to the right, otherwise older terms first: a canonical order for commutative operators.
         if op.commutes() && (self.constant(left).is_some() || self.constant(right).is_none() && right < left)
         {
             std::mem::swap(&mut left, &mut right);
@@ -369,7 +368,7 @@ impl Terms {
                 let low = self.number(c - 1, width);
                 Some(self.binary(And, left, low))
             }
-            // x - c is x + (-c), and sums of constants come together.
+            // x - c is x + (-c), which lets constants in sums combine.
             (Sub, Some(c)) => {
                 let negated = self.number(c.wrapping_neg(), width);
                 Some(self.binary(Add, left, negated))
@@ -398,7 +397,7 @@ impl Terms {
         }
     }
 
-    /// A comparison of a constant with one of two values of which one is known: what the choice depends on decides it.
+    /// A comparison between a constant and one of two values, one of which is known: the choice's condition decides it.
     fn compare_choice(&mut self, op: Binary, left: Term, right: Term) -> Option<Term> {
         let one_known =
             |terms: &Terms, a: Term, b: Term| terms.constant(a).is_some() || terms.constant(b).is_some();
@@ -495,7 +494,7 @@ impl Terms {
                 _ => {}
             }
         }
-        // A choice within a choice on the same condition is settled already.
+        // A choice within a choice on the same condition is already decided.
         let then = match self.node(then) {
             Node::Choose(again, inner, _) if again == condition => inner,
             _ => then,
@@ -548,7 +547,7 @@ impl Terms {
                 }
             }
             Node::SignExtend(inner) if low + width <= self.width(inner) => self.extract(inner, low, width),
-            // Only where the work ends at once: a shared graph walked as a tree can take forever.
+            // Only if that terminates immediately: traversing a shared graph as a tree can take forever.
             Node::Choose(condition, a, b) if self.constant(a).is_some() || self.constant(b).is_some() => {
                 let a = self.extract(a, low, width);
                 let b = self.extract(b, low, width);
@@ -632,7 +631,7 @@ impl Terms {
         match self.node(term) {
             Node::Constant(value) => self.number(signed(value, old) as u64, width),
             Node::SignExtend(inner) => self.sign_extend(inner, width),
-            // The sign of what was widened by zeros is 0.
+            // A zero-extended term has sign 0.
             Node::ZeroExtend(inner) => self.zero_extend(inner, width),
             _ => self.intern(Node::SignExtend(term), width),
         }
@@ -680,7 +679,7 @@ impl Terms {
     }
 }
 
-/// The result of an operator on numbers of `width` bits; bits above the width are not to be looked at.
+/// The result of an operator on numbers of `width` bits; bits above the width are undefined.
 fn fold(op: Binary, a: u64, b: u64, width: u8) -> u64 {
     let (sa, sb) = (signed(a, width), signed(b, width));
     let bits = u64::from(width);

@@ -1,9 +1,9 @@
-//! Which values can occur where: small sets of numbers, followed through terms and memory to a fixed point.
+//! Which values can occur where: small sets of numbers, propagated through terms and memory to a fixed point.
 //!
-//! This is what makes addresses cheap. A pointer that was stored and loaded again takes few values, and those say
-//! which places an access can touch; a load of a flag needs one bit, not 64. Everything is computed from below:
-//! an event contributes once its guard can be true, a load reads what stores to its places can have written. What
-//! outgrows a set is known by its bits only.
+//! This is what makes addresses cheap. A pointer that was stored and loaded again takes few values, which determine the
+//! locations an access can touch; a load of a flag needs one bit, not 64. Everything is computed from below: an event
+//! contributes once its guard can be true, and a load reads what stores to its locations can have written. A value that
+//! outgrows a set is approximated by its bits.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,24 @@ use px86::{LINE_BYTES, Line};
 use crate::program::{Action, Event, Object, Program};
 use crate::term::{Binary, Node, Term, Terms, mask};
 
-/// Sets larger than this are known by bits only.
+/// Larger sets are approximated by bits.
 const MOST: usize = 48;
 
-/// An access that may go to more places than this is not followed: every place costs literals, and most of a large
+/// An access with more possible targets than this is not followed: every target costs literals, and most of a large
 /// mapping is never meant.
 pub const MOST_PLACES: usize = 4096;
 
-/// What is known of a value.
+/// What is known about a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// One of these, sorted. None at all: nothing gets here.
+    /// One of these, sorted. An empty list means unreachable.
     Among(Vec<u64>),
-    /// One of these, sorted, or anything at all: what memory holds that nobody wrote. As an address that is an access to
-    /// nothing as good as to something, so only the values that are known count as places.
+    /// One of these, sorted, or anything at all: the content of memory that was never written. As an address this is
+    /// most likely invalid, so only the known values count as targets.
     Wild {
         /// The values that are known.
         known: Vec<u64>,
-        /// All bits there are.
+        /// The mask of all bits.
         all: u64,
     },
     /// Anything within these bits.
@@ -74,7 +74,7 @@ impl Values {
         }
     }
 
-    /// The values that are known one by one, if there are not too many of those.
+    /// The individually known values, if not too many.
     fn listed(&self) -> Option<&[u64]> {
         match self {
             Values::Among(values) | Values::Wild { known: values, .. } => Some(values),
@@ -105,7 +105,7 @@ impl Values {
         Values::Within { may: all.may(), must: all.must() }
     }
 
-    /// What both can be.
+    /// The values possible in both.
     fn common(&self, other: &Values) -> Values {
         match (self, other) {
             (Values::Among(values), other) | (other, Values::Among(values)) => {
@@ -121,7 +121,7 @@ impl Values {
         if known.len() <= MOST { Values::Wild { known, all } } else { Values::Within { may: all, must: 0 } }
     }
 
-    /// Adds what `other` can be. True if that is more.
+    /// Adds the possible values of `other`. True if that is more.
     fn join(&mut self, other: &Values) -> bool {
         if other.is_nothing() {
             return false;
@@ -152,15 +152,15 @@ impl Values {
     }
 }
 
-/// What every term of a program can be, and where every access can go.
+/// The possible values of every term of a program, and the possible targets of every access.
 #[derive(Debug)]
 pub struct Analysis {
     values: Vec<Values>,
-    /// Where objects begin and end, by address.
+    /// The bounds of objects, by address.
     objects: Vec<(u64, u64)>,
 }
 
-/// An access as far as values go.
+/// An access as far as values are concerned.
 struct Accessed {
     guard: Term,
     address: Term,
@@ -168,7 +168,7 @@ struct Accessed {
     result: Option<Term>,
     /// What it writes.
     value: Option<Term>,
-    /// Whether it writes, if it need not.
+    /// Whether it writes, if that is conditional.
     stores: Option<Term>,
 }
 
@@ -190,14 +190,14 @@ impl Accessed {
     }
 }
 
-/// What a store may write, and where.
+/// What a store may write, and its possible targets.
 struct Stored {
     places: Vec<u64>,
     bytes: u8,
     value: Values,
 }
 
-/// What has been written where, by address and width.
+/// Everything written, by address and width.
 #[derive(Clone, Default)]
 struct Written(BTreeMap<u64, Vec<(u8, Values)>>);
 
@@ -216,12 +216,12 @@ impl Written {
 }
 
 impl Analysis {
-    /// Follows the values of a program until nothing new turns up.
+    /// Propagates the values of a program to a fixed point.
     pub fn new(program: &Program) -> Analysis {
         Analysis::with_crashes(program, 1)
     }
 
-    /// The same for a program that may crash so often in a row.
+    /// The same for a program with up to this many consecutive crashes.
     pub fn with_crashes(program: &Program, crashes: usize) -> Analysis {
         let span = |object: &Object| (object.address, object.address + object.initial.len());
         let mut objects: Vec<(u64, u64)> = program.objects.iter().map(span).collect();
@@ -244,7 +244,7 @@ impl Analysis {
         let mut dirty = vec![true; program.terms.len()];
         loop {
             analysis.evaluate(&program.terms, &inputs, &mut dirty);
-            // What each thread writes where; recovery is the last one.
+            // What each thread writes; recovery is the last one.
             let stores: Vec<Option<Stored>> =
                 events.iter().map(|(_, accessed)| analysis.stored(program, accessed)).collect();
             let mut written: Vec<Written> = vec![Written::default(); owners];
@@ -253,7 +253,7 @@ impl Analysis {
                     written[owner(*thread)].add(stored);
                 }
             }
-            // What the thread at hand has written before: it sees nothing of its own that comes later.
+            // What the current thread has written so far: it does not see its own later stores.
             let mut before = Written::default();
             let mut at = None;
             let mut changed = false;
@@ -265,7 +265,7 @@ impl Analysis {
                 if let Some(result) = accessed.result
                     && analysis.get(accessed.guard).contains(1)
                 {
-                    // Recovery that crashed leaves what it wrote to the one that follows.
+                    // A crashed recovery leaves its stores to the next one.
                     let own = if thread.is_none() && crashes > 1 { &written[owners - 1] } else { &before };
                     let others = (0..owners - 1).filter(|&other| Some(other) != *thread);
                     let seen = [own].into_iter().chain(others.map(|other| &written[other]));
@@ -298,7 +298,7 @@ impl Analysis {
         })
     }
 
-    /// What a load may read: what is there at the start, and what these have written.
+    /// What a load may read: the initial content, and what these stores have written.
     fn seen<'w>(
         &self,
         program: &Program,
@@ -344,8 +344,8 @@ impl Analysis {
         &self.values[term.index()]
     }
 
-    /// Where an access of so many bytes can go: every place inside an object that the address can name. None of them if
-    /// they are too many, see [`Analysis::goes_anywhere`].
+    /// The possible targets of an access of this many bytes: every location inside an object that the address can
+    /// denote. Empty if there are too many, see [`Analysis::goes_anywhere`].
     pub fn places(&self, address: Term, bytes: u8) -> Vec<u64> {
         let bytes = u64::from(bytes);
         match self.get(address) {
@@ -356,7 +356,7 @@ impl Analysis {
         }
     }
 
-    /// Whether an access may go to more places than can be followed.
+    /// Whether an access has too many possible targets to follow.
     pub fn goes_anywhere(&self, address: Term, bytes: u8) -> bool {
         match self.get(address) {
             Values::Within { may, must } => self.places_within(*may, *must, u64::from(bytes)).is_none(),
@@ -370,10 +370,10 @@ impl Analysis {
             .is_some_and(|index| at.checked_add(bytes).is_some_and(|end| end <= self.objects[index].1))
     }
 
-    /// The places inside objects with these bits; none if they are too many. Objects do not overlap, so what fits into one
-    /// is inside.
+    /// The locations inside objects with these bits; `None` if there are too many. Objects do not overlap, so what fits
+    /// into one is inside.
     fn places_within(&self, may: u64, must: u64, bytes: u64) -> Option<Vec<u64>> {
-        // Low bits that are settled: addresses are so far apart.
+        // Fixed low bits determine the distance between possible addresses.
         let step = 1 << (may ^ must).trailing_zeros().min(32);
         let contains = |at: u64| at & !may == 0 && at & must == must;
         let mut places = Vec::new();
@@ -396,10 +396,10 @@ impl Analysis {
         Some(places)
     }
 
-    /// The cache lines that hold something of an object and that an address may lie in, whether or not it lies in the
-    /// object: lines are flushed by any address.
+    /// The cache lines in use by an object that may contain an address, whether or not the address is in the object:
+    /// any address of a line flushes it.
     ///
-    /// None if they are too many: a flush of nothing is less than what happens, so that a proof with it is one without.
+    /// Empty if there are too many: omitting a flush underapproximates what persists, so a proof remains valid.
     pub fn lines(&self, address: Term) -> Vec<Line> {
         let mut lines: Vec<Line> = match self.get(address) {
             Values::Among(values) | Values::Wild { known: values, .. } => {
@@ -416,7 +416,7 @@ impl Analysis {
         lines
     }
 
-    /// Does a line hold something of an object?
+    /// Does an object use the line?
     fn is_used(&self, line: Line) -> bool {
         let end = line.start() + LINE_BYTES;
         let next = self.objects.partition_point(|&(start, _)| start < end);
@@ -424,7 +424,7 @@ impl Analysis {
         nearest.is_some_and(|&(_, last)| last > line.start())
     }
 
-    /// Where lines begin that hold something of an object, with these bits; none if they are too many.
+    /// The starts of lines in use by an object, with these bits; `None` if there are too many.
     fn line_starts(&self, may: u64, must: u64) -> Option<Vec<u64>> {
         let mut starts = Vec::new();
         for &(start, end) in self.objects.iter().filter(|(start, end)| start < end) {
@@ -444,7 +444,7 @@ impl Analysis {
         Some(starts)
     }
 
-    /// Can the access miss every object?
+    /// Can the access be outside every object?
     pub fn can_miss(&self, places: &[u64], address: Term) -> bool {
         self.get(address).few().is_none_or(|values| values.len() > places.len())
     }
@@ -485,8 +485,8 @@ impl Analysis {
             }
             return chosen;
         }
-        // An operand that nothing gives a value belongs to loads that do not happen. Where the result is wanted all the same,
-        // the other operand decides it alone: a conjunction with something false, a disjunction with something true.
+        // An operand without possible values belongs to loads that do not happen. If the result is needed anyway, the
+        // other operand alone decides: a conjunction with something false, a disjunction with something true.
         let operands: Vec<Term> = terms.operands(term).collect();
         let known: Vec<&Values> = operands.iter().map(|&operand| self.get(operand)).collect();
         if known.iter().any(|values| values.is_nothing()) {
@@ -604,8 +604,8 @@ fn bits_of_two(node: Node, a: &Values, b: &Values, low_width: u8, all: u64) -> V
     }
 }
 
-/// The least number above this one with only bits of `may` and all bits of `must`: equal to it above some bit, which becomes 1,
-/// and as small as possible below.
+/// The least number above this one with only bits of `may` and all bits of `must`: equal to it above some bit, which
+/// becomes 1, and as small as possible below.
 fn next_within(at: u64, may: u64, must: u64) -> Option<u64> {
     (0..64).find_map(|bit| {
         let (one, below) = (1u64 << bit, (1u64 << bit) - 1);
@@ -616,14 +616,14 @@ fn next_within(at: u64, may: u64, must: u64) -> Option<u64> {
     })
 }
 
-/// What memory holds at the start, low byte first; none if nobody knows all of it.
+/// The initial content of memory, low byte first; `None` if not entirely known.
 pub fn initial(program: &Program, address: u64, bytes: u8) -> Option<u64> {
     (0..u64::from(bytes)).try_fold(0, |value, byte| {
         Some(value | u64::from(initial_byte(program, address + byte)?) << (8 * byte))
     })
 }
 
-/// A byte of memory at the start; none if nobody knows. Where there is no memory it is 0.
+/// The initial value of a byte; `None` if unknown. Outside all memory it is 0.
 pub fn initial_byte(program: &Program, at: u64) -> Option<u8> {
     let content = program
         .objects

@@ -1,19 +1,20 @@
-//! Words: bit-vectors that take few values have a literal for each.
+//! Words: bit-vectors with few possible values have a literal per value.
 //!
-//! What a load of a pointer can read is known to be one of a few addresses. As bits it takes five literals to say which, and
-//! sixty-four to tell -1 from 2; what the solver learns would be about bits. So a word that is one of few values is
-//! made from one literal a value, of which one is true, and its bits from those. The literals are kept by the word's
-//! bits: whoever only knows of bits finds them, and a word without them is as good as ever.
+//! The value read by a pointer load is known to be one of a few addresses. As bits it takes five literals to
+//! distinguish them, and sixty-four to tell -1 from 2; the solver would learn facts about bits. So a word with few
+//! possible values has one literal per value, exactly one of which is true, and its bits derive from those. The
+//! literals are registered by the word's bits, so code that knows only the bits can find them, and words without them
+//! work as usual.
 
 use crashproof_ordersat::Lit;
 
 use crate::gates::{Choice, Gates};
 
-/// Words of more values than this are bits only.
+/// Words with more values than this are only bits.
 pub const MOST_VALUES: usize = 16;
 
 impl Gates {
-    /// A word that is one of these values, sorted and different; which is open.
+    /// A word that is one of these values, sorted and distinct, unconstrained otherwise.
     pub fn choice(&mut self, values: &[u64], width: usize) -> Vec<Lit> {
         let choices: Vec<Choice> = match *values {
             [zero, one] => {
@@ -32,7 +33,7 @@ impl Gates {
         self.word(choices, width)
     }
 
-    /// A word from its choices, of which at most one is true; none only where the word does not matter.
+    /// A word from its choices, of which at most one is true; none is true only if the word does not matter.
     pub fn word(&mut self, choices: Vec<Choice>, width: usize) -> Vec<Lit> {
         let (may, must) =
             choices.iter().fold((0, u64::MAX), |(may, must), (value, _)| (may | value, must & value));
@@ -55,7 +56,7 @@ impl Gates {
         bits
     }
 
-    /// The values that a word can be, if they are few and known.
+    /// The possible values of a word, if few and known.
     pub fn choices(&self, bits: &[Lit]) -> Option<Vec<Choice>> {
         if let Some(choices) = self.words.get(bits) {
             return Some(choices.clone());
@@ -104,7 +105,7 @@ impl Gates {
         a.iter().zip(b).map(|(&a, &b)| self.mux(condition, a, b)).collect()
     }
 
-    /// While `condition` is true, the two are equal.
+    /// Makes the two equal under `condition`.
     pub fn equal_if(&mut self, condition: Lit, a: &[Lit], b: &[Lit]) {
         debug_assert_eq!(a.len(), b.len());
         if a.len() > 1
@@ -132,7 +133,7 @@ impl Gates {
     }
 }
 
-/// All values of the two, sorted.
+/// All values of either, sorted.
 pub fn union(a: &[Choice], b: &[Choice]) -> Vec<u64> {
     let mut values: Vec<u64> = a.iter().chain(b).map(|&(value, _)| value).collect();
     values.sort_unstable();

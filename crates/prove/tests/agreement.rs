@@ -1,5 +1,5 @@
-//! The formula agrees with the exhaustive machine: on random programs, in both crash encodings, with every solver. What
-//! fails is shrunk and printed as a litmus file.
+//! The formula agrees with the exhaustive machine on random programs, in both crash encodings, with every solver.
+//! Failing programs are shrunk and printed as litmus files.
 
 use crashproof_litmus::answer::{Answer, Assertions, Options};
 use crashproof_litmus::arbitrary::{Program, Size, branching_program, counting_program, program};
@@ -56,7 +56,7 @@ fn check_those(
     println!("{cases} random programs, exhaustive and axiomatic agree");
 }
 
-/// PMVerify's algorithm gives the machine's robustness by event, in both crash encodings.
+/// PMVerify's algorithm computes the machine's robustness by event, in both crash encodings.
 fn robustness_agrees(program: &Program) -> Result<(), TestCaseError> {
     let source = program.source();
     let test = crashproof_litmus::parse(&source)
@@ -108,7 +108,7 @@ fn partial_executions_agree() {
     check(options(), PARTIAL, Size::default(), 300);
 }
 
-/// What does not happen must not put anything in order.
+/// Events that do not happen must not order anything.
 #[test]
 fn programs_with_branches_agree() {
     let size = Size { threads: 3, statements: 4 };
@@ -116,7 +116,7 @@ fn programs_with_branches_agree() {
     check_those(branching_program(size), options(), PARTIAL, 100);
 }
 
-/// What is said of counters beyond reads-from and coherence rules nothing out, and lets nothing in.
+/// The additional constraints on counters exclude nothing, and permit nothing new.
 #[test]
 fn counters_agree() {
     let size = Size { threads: 3, statements: 3 };

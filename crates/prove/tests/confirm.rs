@@ -1,4 +1,4 @@
-//! Counterexamples are replayed through px86 before they are reported: stories that it does not allow are found out.
+//! Counterexamples are replayed through px86 before they are reported: stories that it does not allow are rejected.
 
 use crashproof_prove::confirm::confirm;
 use crashproof_prove::litmus;
@@ -7,7 +7,7 @@ use crashproof_prove::prove::{self, Options, Verdict};
 use crashproof_prove::story::Counterexample;
 use px86::{Kind, Platform};
 
-/// A program, and a counterexample of it that px86 has confirmed.
+/// A program, and a counterexample for it that px86 has confirmed.
 fn refuted(text: &str) -> (Program, Counterexample) {
     let test = crashproof_litmus::parse(text).expect("a litmus test");
     let program = litmus::program(&test);
@@ -34,7 +34,7 @@ fn memory_that_no_crash_leaves() {
 #[test]
 fn with_surviving_caches_the_lost_store_cannot_be_lost() {
     let (program, mut story) = refuted(UNFLUSHED);
-    // Everything took effect, and the caches survive.
+    // Everything took effect, and caches are persistent.
     for (at, issued) in story.issued.iter_mut().enumerate() {
         issued.effect = Some(at);
     }

@@ -1,13 +1,13 @@
-//! Crash moments become nodes of the order after program order is known. With 64 nodes or more, the closure of program order
-//! used to be asked about them as well: it panicked, or answered with a neighbor's row and left out that what survived comes
-//! before its line's last write-back.
+//! Crash times become nodes of the order after program order has been computed. With 64 nodes or more, the closure of
+//! program order used to be queried for them as well: it panicked, or answered with another node's row and omitted that
+//! survivors precede their line's last write-back.
 
 use std::fmt::Write;
 
 use crashproof_prove::litmus;
 use crashproof_prove::prove::{self, Options, Verdict};
 
-/// Two stores to the last line in its order, then one to each of the other lines; recovery looks at all of them.
+/// Two stores to the line that is last in order, then one to each of the other lines; recovery reads all of them.
 fn prefix_of_last_line(lines: usize) -> String {
     let mut text = String::from("litmus many\n");
     for line in 0..lines - 1 {

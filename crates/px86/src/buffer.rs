@@ -16,7 +16,7 @@ pub struct Entry {
     pub event: Event,
     /// When it was issued; a `clflushopt` may take effect as early as this.
     pub issued: Seq,
-    /// Chosen by the engine, carried along unseen; engines use it to tell stores apart.
+    /// Chosen by the engine and passed through unchanged; engines use it to distinguish stores.
     pub tag: u32,
 }
 
@@ -72,8 +72,8 @@ impl StoreBuffer {
         })
     }
 
-    /// An entry that may take effect now and is on the way of the one at `index`: that one itself if nothing
-    /// holds it back. Cheaper than [`Self::ready`] for whoever needs one entry only.
+    /// An entry that may take effect now and must do so before the one at `index`: that one itself if nothing holds it
+    /// back. Cheaper than [`Self::ready`] if only one entry is needed.
     pub fn ready_before(&self, mut index: usize) -> usize {
         loop {
             let later = self.entries[index].event.order_key();
@@ -85,8 +85,8 @@ impl StoreBuffer {
         }
     }
 
-    /// An entry that may take effect now and is on the way of something that is not in the buffer, of this class
-    /// and on this line; none if nothing is.
+    /// An entry that may take effect now and must do so before an instruction outside the buffer, of this class and on
+    /// this line; `None` if there is none.
     pub fn ready_before_other(&self, later: (Class, Option<Line>)) -> Option<usize> {
         let index = self.entries.iter().position(|earlier| preserved(earlier.event.order_key(), later))?;
         Some(self.ready_before(index))

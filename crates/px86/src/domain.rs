@@ -16,8 +16,8 @@ pub enum Domain {
     Adr,
     /// Caches are saved as well (eADR): a store survives once it has left its store buffer.
     Eadr,
-    /// A disk behind a page cache: sectors of so many lines are written whole, each whenever the kernel likes, and
-    /// surely only when it is asked to.
+    /// A disk behind a page cache: sectors of this many lines are written as a whole, each whenever the kernel chooses,
+    /// and certainly only on request.
     Disk {
         /// Lines of a sector.
         sector: u16,

@@ -1,4 +1,4 @@
-//! What a front end turns a program into.
+//! The events that front ends create from a program.
 
 use crate::order::Class;
 use crate::{Line, line};
@@ -7,7 +7,7 @@ use crate::{Line, line};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Thread(pub u16);
 
-/// A moment: the position in the single order in which stores, flushes and fences take effect.
+/// A time: the position in the single order in which stores, flushes and fences take effect.
 pub type Seq = u64;
 
 /// A place in the source, by number; the front end that made it knows file, line and column.
@@ -108,7 +108,7 @@ impl Event {
         self.width != 0
     }
 
-    /// The cache line concerned; none for fences.
+    /// The cache line concerned; `None` for fences.
     pub fn line(&self) -> Option<Line> {
         match self.kind {
             Kind::Fence | Kind::StoreFence => None,

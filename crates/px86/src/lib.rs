@@ -1,7 +1,7 @@
 //! What x86 persistent memory may hold after a crash.
 //!
-//! This crate is the only place in the project that knows what the hardware may do. It is pure: no
-//! unsafe code, no input or output, no knowledge of any front end. The engines ask it.
+//! This crate is the only place in the project that knows what the hardware may do. It is pure: no unsafe code, no I/O,
+//! no knowledge of any front end. The engines query it.
 //!
 //! # Sources
 //!
@@ -29,7 +29,7 @@
 //! | accesses split into lines and words | [`line::pieces`] | `crates/check/tests/bytes.rs` |
 //! | what a power failure leaves of a line's cache | [`Domain`] | `litmus/eadr/`, `litmus/domains/` |
 //!
-//! [`replay`] takes an execution that somebody claims through all of these.
+//! [`replay`] checks a claimed execution against all of these.
 //!
 //! # Deviations, numbered
 //!

@@ -1,7 +1,7 @@
 //! What a run recorded in program order hides.
 //!
 //! A front end that runs one thread without a store buffer lets every instruction take effect when it is issued. The
-//! ordering table permits less orderly executions, and a crash can show two of them:
+//! ordering table permits other executions, and a crash can reveal two of them:
 //!
 //! - A non-temporal store need not wait for an earlier `clflush`, or for an earlier store, of another line. The
 //!   earlier instruction matters if it makes something certain the moment it takes effect: the younger store may have

@@ -1,8 +1,8 @@
-//! Is this an execution? A claimed execution, taken through the model step by step.
+//! Checks a claimed execution against the model, step by step.
 //!
-//! Whoever finds an execution by other means than running the model, such as a solver, has it checked here before
-//! anybody is shown it. The claim is a list of instructions per thread in program order, each with its place among
-//! the effects, and what the crash left. Wrong claims name the first thing that the model does not permit.
+//! Executions found by other means than running the model, such as a solver, are checked here before they are reported.
+//! The claim lists each thread's instructions in program order, each with its place among the effects, and what the
+//! crash left. For a wrong claim the result is the first thing that the model does not permit.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub struct Claimed {
     pub event: Event,
     /// What a locked instruction is claimed to read, if anything is.
     pub exchanged: Option<u64>,
-    /// Its place among all effects; none if it had not taken effect when the power failed.
+    /// Its place among all effects; `None` if it had not taken effect at the crash.
     pub effect: Option<usize>,
 }
 

@@ -48,8 +48,8 @@ impl LineHistory {
         self.written_back
     }
 
-    /// How many different contents the line may have after a crash now, counted as an eager checker does:
-    /// one for each store that may be the last to survive.
+    /// The number of different contents the line may have after a crash now, as counted by an eager checker: one for
+    /// each store that may be the last to survive.
     pub fn eager_contents(&self) -> usize {
         self.stores.len() - self.certain() + 1
     }
@@ -59,7 +59,7 @@ impl LineHistory {
     }
 }
 
-/// What a thread's earlier instructions mean for its flushes.
+/// The effect of a thread's earlier instructions on its flushes.
 #[derive(Clone, Debug, Default)]
 struct ThreadState {
     /// When the last fence completed: no later `clflushopt` takes effect before.
@@ -95,7 +95,7 @@ impl Execution {
         self.lines.iter().map(|(&line, history)| (line, history))
     }
 
-    /// The history of a line, if anything happened to it.
+    /// The history of a line, if it has one.
     pub fn line(&self, line: Line) -> Option<&LineHistory> {
         self.lines.get(&self.platform.unit(line))
     }
@@ -105,11 +105,11 @@ impl Execution {
         self.threads.get(&thread).map_or(&[], |state| &state.pending)
     }
 
-    /// Forgets the stores of a line that have certainly persisted, and gives them out, oldest first. What is
-    /// left is what may be lost; a line of which nothing is left is forgotten altogether.
+    /// Forgets the stores of a line that have certainly persisted, and returns them, oldest first. The remaining ones
+    /// may be lost; a line without any is forgotten entirely.
     ///
-    /// For long runs: whoever keeps the content of persistent memory elsewhere needs only what is open. The
-    /// execution can then no longer say what it read or how often an eager checker would recover.
+    /// For long runs: if the content of persistent memory is kept elsewhere, only the open stores are needed. The
+    /// execution can then no longer tell what it read, or how often an eager checker would run recovery.
     pub fn forget_certain(&mut self, line: Line) -> Vec<CachedStore> {
         let line = self.platform.unit(line);
         let Some(history) = self.lines.get_mut(&line) else { return Vec::new() };
@@ -141,11 +141,11 @@ impl Execution {
         seen
     }
 
-    /// Would letting `event` take effect make anything certain that may still be lost now?
+    /// Would letting `event` take effect make any store certain that may still be lost?
     ///
-    /// Crashing just before such an event, and at the end, shows every state that any crash can leave:
-    /// until then the possible states only grow (Jaaru, "Injecting failures"). Where caches survive, a store
-    /// makes the content before it impossible to go back to.
+    /// Crashing just before such an event, and at the end, shows every state that any crash can leave: until then the
+    /// set of possible states only grows (Jaaru, "Injecting failures"). With persistent caches, a store makes the
+    /// previous content unreachable.
     pub fn would_persist(&self, event: &Event) -> bool {
         match event.kind {
             Kind::Flush => {
@@ -160,7 +160,7 @@ impl Execution {
         }
     }
 
-    /// Would a fence of `thread` make anything certain that may still be lost now?
+    /// Would a fence of `thread` make any store certain that may still be lost?
     pub fn fence_would_persist(&self, thread: Thread) -> bool {
         self.pending(thread).iter().any(|(line, moment)| {
             self.lines.get(line).is_some_and(|history| {
@@ -238,7 +238,7 @@ impl Execution {
         }
     }
 
-    /// A moment passes in which nothing takes effect here.
+    /// Advances time without any effect.
     pub fn pass(&mut self) -> Seq {
         self.tick()
     }

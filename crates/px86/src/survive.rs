@@ -1,11 +1,10 @@
-//! After a crash: what each line may hold, and how reading it narrows that down.
+//! After a crash: the possible contents of each line, and how reading narrows them down.
 //!
-//! Jaaru keeps for each line the interval in which it was last written back and refines it by the store
-//! each load reads from (Figures 9 and 10). We keep the same knowledge as the list of the line's possible
-//! crash states: for each execution so far, how many of its stores to the line survive. Reading a value
-//! keeps the states that agree with it. A list instead of an interval, because states are told apart by the
-//! *values* they show, and the same value may come from several places; [`CrashStack::interval`] gives
-//! the interval that Jaaru would have.
+//! Jaaru keeps for each line the interval in which it was last written back, and refines it by the store that each load
+//! reads from (Figures 9 and 10). We keep the same knowledge as the list of the line's possible crash states: for each
+//! execution so far, how many of its stores to the line survive. Reading a value retains the states that agree with it.
+//! A list rather than an interval, because states are distinguished by the *values* they show, and the same value may
+//! come from several places; [`CrashStack::interval`] returns Jaaru's interval.
 
 use num_bigint::BigUint;
 use rustc_hash::FxHashMap;
@@ -16,7 +15,7 @@ use crate::{LINE_BYTES, Line};
 /// One crash state of a line: for each execution, how many of its stores to the line survive, oldest first.
 pub type LineState = Vec<u32>;
 
-/// Which store a byte was read from after a crash.
+/// The store from which a byte was read after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source {
     /// The execution, counted from the first.
@@ -37,7 +36,7 @@ struct Known {
 pub struct Interval {
     /// At or after this moment.
     pub begin: Seq,
-    /// Before this moment; none if it may have been at any later time.
+    /// Before this moment; `None` if it may have been at any later time.
     pub end: Option<Seq>,
 }
 
@@ -69,9 +68,9 @@ impl CrashStack {
         &self.executions
     }
 
-    /// The possible crash states of `line`, given what was read so far.
+    /// The possible crash states of `line`, given everything read so far.
     ///
-    /// Never empty: what was read, was read from somewhere.
+    /// Never empty: every value read came from somewhere.
     pub fn states(&mut self, line: Line) -> &[LineState] {
         let known =
             self.known.entry(line).or_insert_with(|| Known { executions: 0, states: vec![LineState::new()] });
@@ -102,7 +101,7 @@ impl CrashStack {
         self.known.insert(line, Known { executions: self.executions.len(), states });
     }
 
-    /// What `width` bytes at `address` hold in a crash state of their line.
+    /// The content of `width` bytes at `address` in a crash state of their line.
     pub fn value(&self, address: u64, width: u8, state: &LineState) -> u64 {
         let line = Line::containing(address);
         let mut bytes = [0; 8];
@@ -119,7 +118,7 @@ impl CrashStack {
         u64::from_le_bytes(bytes)
     }
 
-    /// Which store the byte at `address` was left by in a crash state of its line; none if by no execution.
+    /// The store that left the byte at `address` in a crash state of its line; `None` if no execution stored it.
     pub fn source(&self, address: u64, state: &LineState) -> Option<Source> {
         let line = Line::containing(address);
         (0..self.executions.len().min(state.len())).rev().find_map(|execution| {

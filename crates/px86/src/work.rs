@@ -1,7 +1,7 @@
-//! What a flush or a fence is good for.
+//! Whether flushes and fences are useful.
 //!
-//! A flush is useful if, once its thread fences, something is certain that would not be without it; a fence is, if it
-//! makes anything certain. The model knows; whoever wants to tell a programmer of wasted instructions asks here.
+//! A flush is useful if, once its thread fences, something is certain that would not be without it; a fence is useful
+//! if it makes anything certain. The model determines this, for reports of redundant instructions.
 
 use rustc_hash::FxHashMap;
 
@@ -9,12 +9,12 @@ use crate::buffer::Entry;
 use crate::storage::{Execution, Seq};
 use crate::{Kind, Line, Platform, Thread};
 
-/// What an instruction did for persistence.
+/// The effect of an instruction on persistence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Work {
     /// It makes something certain that might have been lost, or begins to.
     Useful,
-    /// A flush of a line of which nothing could be lost any more.
+    /// A flush of a line whose stores were all certain already.
     Clean,
     /// A flush of a line that its thread is writing back already, with everything stored to it.
     Repeated,
@@ -22,7 +22,7 @@ pub enum Work {
     Idle,
 }
 
-/// Follows an execution and says of each flush and fence what it did.
+/// Follows an execution and determines the effect of each flush and fence.
 #[derive(Clone, Debug, Default)]
 pub struct Observer {
     execution: Execution,
@@ -41,7 +41,7 @@ impl Observer {
         self.execution.now()
     }
 
-    /// Lets an entry take effect, and says what it was good for; none for what is neither flush nor fence.
+    /// Lets an entry take effect, and returns its usefulness; `None` unless it is a flush or fence.
     pub fn commit(&mut self, entry: &Entry) -> Option<Work> {
         let event = &entry.event;
         let line = Line::containing(event.address);
@@ -62,7 +62,7 @@ impl Observer {
             }
             Kind::FlushOpt => {
                 let work = self.flush_work(event.thread, line);
-                // One that does nothing need not be remembered; a long run may have many.
+                // A redundant one need not be remembered; a long run may have many.
                 if work == Work::Useful {
                     self.execution.commit_flush_opt(event, entry.issued);
                     self.note_begun(event.thread);

@@ -18,7 +18,7 @@ pub struct SourceError<'a> {
 }
 
 impl SourceError<'_> {
-    /// As the compiler of a programming language would show it.
+    /// Rendered like a compiler's error message.
     pub fn render(&self, file: &str, source: &str) -> String {
         // At the end of the file there is nothing to underline; mark the last visible character instead.
         let visible = source.trim_end().len();

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crashproof_findings::graph::{EdgeKind, EventGraph, Fate};
 
-/// The graph as a `digraph`, a cluster a thread.
+/// The graph as a `digraph`, with a cluster per thread.
 pub fn digraph(graph: &EventGraph) -> String {
     let quote = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     let mut text = String::from("digraph execution {\n  node [shape=box, fontname=\"monospace\"];\n");

@@ -1,4 +1,4 @@
-//! Findings as a page for the browser: one file, nothing from the network.
+//! Findings as an HTML page: one file that needs no network.
 //!
 //! The page is a template with the report as JSON in it; its script draws everything from that, and sets text only as
 //! text, so that nothing in a source or a program's output is taken for markup. The page stays below 5 MB whatever
@@ -33,7 +33,7 @@ const SCRIPT: &str = include_str!("html/script.js");
 pub fn write(out: &mut dyn Write, report: &Report, sources: &Sources) -> io::Result<()> {
     let data = serde_json::to_string(&page(report, sources))?;
     let title = format!("{} {}", report.command, escape(&report.subject));
-    // The template is taken apart rather than searched again and again: what is put in may look like a mark.
+    // The template is split once rather than searched repeatedly: inserted text may look like a marker.
     let mut rest = TEMPLATE;
     while let Some((before, after)) = rest.split_once("{{") {
         let (name, after) = after.split_once("}}").unwrap_or((after, ""));

@@ -1,4 +1,4 @@
-//! Findings as JSON, in the form that all checking commands share. `schemas/report.schema.json` describes it.
+//! Findings as JSON, in the form shared by all checking commands. `schemas/report.schema.json` describes it.
 //!
 //! Fields may be added, never renamed.
 
@@ -177,7 +177,7 @@ pub fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     writeln!(out)
 }
 
-/// A finding that was met while the work goes on.
+/// A preliminary finding, reported during the work.
 #[derive(Serialize)]
 struct Preliminary<'a> {
     preliminary: bool,
@@ -185,8 +185,8 @@ struct Preliminary<'a> {
     finding: FindingObject<'a>,
 }
 
-/// Writes a line for each finding of work that goes on. The lines of [`write_lines`] that follow when it has ended
-/// say it all again, and count.
+/// Writes a line for each preliminary finding. The lines of [`write_lines`] at the end repeat all of them, and are
+/// authoritative.
 pub fn write_preliminary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     for one in &report.findings {
         serde_json::to_writer(&mut *out, &Preliminary { preliminary: true, finding: finding(one) })?;
@@ -195,8 +195,8 @@ pub fn write_preliminary(out: &mut dyn Write, report: &Report) -> io::Result<()>
     out.flush()
 }
 
-/// Writes the report as lines: one for each finding, and a last one with everything else, `findings` empty. For
-/// reports that nobody wants to hold in memory: each line is written as soon as it is made.
+/// Writes the report as lines: one for each finding, and a last one with everything else, `findings` empty. For reports
+/// too large to hold in memory: each line is written as soon as it is made.
 pub fn write_lines(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     for one in &report.findings {
         serde_json::to_writer(&mut *out, &finding(one))?;

@@ -1,7 +1,7 @@
 //! Findings as JUnit XML, for continuous integration that shows test results.
 //!
-//! A test case a finding, with the rule as its class. A report without findings has one case that passed; what was
-//! not covered is a case that was in error, so that nobody takes it for a pass.
+//! One test case per finding, with the rule as its class. A report without findings has one case that passed; what was
+//! not covered is a case that was in error, so that it is not mistaken for a pass.
 
 use std::io::{self, Write};
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Formats: everything that knows how findings look, and nothing that knows how they came about.
+//! Report formats: everything about how findings look, and nothing about how they are produced.
 //!
-//! Text is made with colors in it; whoever prints it removes them where there is no terminal. What the command line shows
-//! of results that are not findings (litmus answers, fixes) it lays out itself, with [`grid`] and [`style`].
+//! Text is rendered with colors; the code that prints it removes them if there is no terminal. What the command line
+//! shows of results that are not findings (litmus answers, fixes) it lays out itself, with [`grid`] and [`style`].
 
 pub mod ci;
 mod diagnostic;

@@ -1,4 +1,4 @@
-//! Text of others, made safe to print: a program's output and source may hold anything.
+//! Makes foreign text safe to print: a program's output and source may contain anything.
 
 use std::fmt::Write as _;
 

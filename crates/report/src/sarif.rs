@@ -1,7 +1,7 @@
 //! Findings as SARIF 2.1.0, for GitHub code scanning and other viewers.
 //!
-//! Kept within what GitHub accepts: <https://docs.github.com/code-security/code-scanning> lists at most 5,000
-//! results shown of a run and 1,000 steps of a flow. What is left out is said in a notification.
+//! Kept within what GitHub accepts: <https://docs.github.com/code-security/code-scanning> lists at most 5,000 results
+//! shown of a run and 1,000 steps of a flow. A notification says what is left out.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

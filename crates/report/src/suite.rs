@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 
 use crate::style::{BAD, FAINT, GOOD, STRONG, UNSURE, paint};
 
-/// What became of a test.
+/// The result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Every recovery passes.
     Passed,
-    /// An error was found, or the test fails without any crash.
+    /// An error was found, or the test fails without a crash.
     Failed,
     /// Not everything was covered.
     Unknown,
     /// The test touches no persistent memory.
     NoPm,
-    /// The test was not checked, on purpose.
+    /// The test was deliberately not checked.
     Skipped,
 }
 
@@ -50,16 +50,16 @@ impl Outcome {
     }
 }
 
-/// A test and what became of it.
+/// A test and its result.
 #[derive(Clone, Debug)]
 pub struct Tested {
     /// The binary, directory or suite that it belongs to.
     pub group: String,
     /// Its name there.
     pub name: String,
-    /// What became of it.
+    /// Its result.
     pub outcome: Outcome,
-    /// Figures, the first finding, or the reason, in a line.
+    /// Statistics, the first finding, or the reason, in a line.
     pub message: String,
     /// The report of its check, as text; empty if there is nothing more to say.
     pub report: String,
@@ -97,14 +97,14 @@ pub struct Suite {
     pub tested: Vec<Tested>,
     /// Tests that were not started: another one had failed, or the user ended the run.
     pub not_run: usize,
-    /// What the reader should know besides.
+    /// Further notes for the reader.
     pub notes: Vec<String>,
     /// How long it took.
     pub seconds: f64,
 }
 
 impl Suite {
-    /// How many tests came to this.
+    /// The number of tests with this result.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.tested.iter().filter(|test| test.outcome == outcome).count()
     }
@@ -149,6 +149,9 @@ impl Suite {
         }
         if run > 0 && run == self.count(Outcome::NoPm) {
             text += "  ! no test touches persistent memory: name its files with --pm-path, or in crashproof.toml\n";
+        }
+        if self.tested.is_empty() && self.not_run == 0 {
+            text += "  ! there are no tests to check\n";
         }
         for note in &self.notes {
             text += &format!("  ! {note}\n");
@@ -205,7 +208,7 @@ fn case(test: &Tested) -> TestCase {
     let mut status = match test.outcome {
         Outcome::Passed => TestCaseStatus::success(),
         Outcome::Failed => TestCaseStatus::non_success(NonSuccessKind::Failure),
-        // Nobody should take it for a pass.
+        // It must not be mistaken for a pass.
         Outcome::Unknown => TestCaseStatus::non_success(NonSuccessKind::Error),
         Outcome::NoPm | Outcome::Skipped => TestCaseStatus::skipped(),
     };

@@ -1,4 +1,4 @@
-//! Findings for people.
+//! Findings as text.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -38,14 +38,14 @@ pub struct Look {
 const MOST_OUTPUT: usize = 5;
 /// The same if it is the report of a sanitizer.
 const MOST_REPORT: usize = 17;
-/// Steps of an execution that are shown without being asked for.
+/// Steps of an execution that are shown by default.
 const MOST_STEPS: usize = 16;
 /// Stores that a load might have read from, for each.
 const MOST_CANDIDATES: usize = 8;
 
 /// Writes the whole report.
 pub fn write(out: &mut dyn Write, report: &Report, sources: &Sources, look: Look) -> io::Result<()> {
-    // One by one: whoever reads the first may have seen enough.
+    // Printed one by one: the reader may stop after the first.
     let mut short = false;
     if !report.premise.is_empty() && look.detail != Detail::Quiet {
         writeln!(out, "{}", paint(FAINT, escape(&report.premise)))?;
@@ -56,7 +56,7 @@ pub fn write(out: &mut dyn Write, report: &Report, sources: &Sources, look: Look
     for finding in report.findings.iter().filter(|finding| !foreign(finding)) {
         let text = match look.detail {
             Detail::Quiet => one_line(finding),
-            // Worth knowing, not worth a picture.
+            // Worth knowing, but not worth a snippet.
             Detail::Usual if finding.level == Level::Note => {
                 short = true;
                 one_line(finding)
@@ -135,7 +135,7 @@ fn finding(finding: &Finding, sources: &Sources, look: Look) -> String {
             let _ = writeln!(text, "  --> {place}{function} {}", paint(FAINT, "(source not at hand)"));
         }
     }
-    story(&mut text, finding, look, marked.is_some());
+    story(&mut text, finding, look, marked.as_deref());
     text
 }
 
@@ -190,7 +190,7 @@ fn snippets<'a>(finding: &'a Finding, sources: &Sources, look: Look) -> Option<V
             files[at].marks.push((span, kind, shortened(&escape(&label), look.width.saturating_sub(24))));
             continue;
         }
-        let label = escape(label_of(related));
+        let label = escape(label_of(finding, related));
         // A line that recovery reads twice is marked once.
         let line = source_line(&files[at].source, &span);
         let known = |(other, _, said): &(Range<usize>, AnnotationKind, String)| {
@@ -214,7 +214,7 @@ fn numbered_label(related: &Related) -> String {
     }
 }
 
-/// A text that fits: without what comes after a semicolon, or with its end cut off if need be.
+/// A text that fits: without the part after a semicolon, or truncated if necessary.
 fn shortened(text: &str, width: usize) -> String {
     let width = width.max(16);
     let whole = text.chars().count() <= width;
@@ -230,9 +230,10 @@ fn source_line(source: &Source, span: &Range<usize>) -> usize {
     source.text[..span.start].rfind('\n').map_or(0, |at| at + 1)
 }
 
-fn label_of(related: &Related) -> &str {
+fn label_of<'a>(finding: &Finding, related: &'a Related) -> &'a str {
     match related.role {
-        Role::Lost => "lost too",
+        Role::Lost if finding.label == "lost" => "lost too",
+        Role::Lost => "lost",
         Role::Survived => "survives",
         Role::Crash => "the power fails before this",
         Role::Read => "recovery reads it here",
@@ -271,11 +272,23 @@ fn near(place: &Place, finding: &Finding) -> String {
 }
 
 /// What happened, in order, as far as the snippet does not show it.
-fn events(text: &mut String, finding: &Finding, look: Look, shown: bool) {
+fn events(text: &mut String, finding: &Finding, look: Look, snippet: Option<&[Marked<'_>]>) {
     let verbose = look.detail == Detail::Verbose;
+    let shown = snippet.is_some();
+    // What the snippet says at the line itself need not be said again.
+    let marked = |related: &Related| {
+        let said = escape(label_of(finding, related));
+        related.role == Role::Note
+            && snippet.into_iter().flatten().any(|file| {
+                file.path == related.place.file && file.marks.iter().any(|(_, _, label)| *label == said)
+            })
+    };
     let mut candidates = 0;
     for related in &finding.related {
         if finding.cause.is_some() && !verbose && (shown || !related.main) {
+            continue;
+        }
+        if !verbose && marked(related) {
             continue;
         }
         // A store that is listed already need not be listed again.
@@ -333,9 +346,9 @@ fn file_line(file: &str, line: u32) -> String {
 }
 
 /// Cause, fix, what recovery said and where it failed, and how to see it again.
-fn story(text: &mut String, finding: &Finding, look: Look, shown: bool) {
+fn story(text: &mut String, finding: &Finding, look: Look, snippet: Option<&[Marked<'_>]>) {
     let verbose = look.detail == Detail::Verbose;
-    events(text, finding, look, shown);
+    events(text, finding, look, snippet);
     // Who called the function of the finding, if that is known.
     let way = path(&finding.place);
     if finding.cause.is_some() && !way.is_empty() && !verbose {
@@ -399,6 +412,20 @@ fn story(text: &mut String, finding: &Finding, look: Look, shown: bool) {
     text.push('\n');
 }
 
+/// A remark below the verdict, wrapped.
+fn remark(text: &mut String, look: Look, begin: &str, said: &str) {
+    let options = textwrap::Options::new(look.width)
+        .initial_indent(begin)
+        .subsequent_indent("    ")
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    for (number, line) in said.lines().enumerate() {
+        let options = if number == 0 { options.clone() } else { options.clone().initial_indent("    ") };
+        let _ = writeln!(text, "{}", textwrap::fill(&escape(line), options));
+    }
+}
+
 fn verdict(report: &Report, look: Look) -> String {
     let mut text = String::new();
     if look.detail == Detail::Verbose {
@@ -428,13 +455,13 @@ fn verdict(report: &Report, look: Look) -> String {
         let _ = writeln!(text, "{verdict}");
     }
     for reason in &report.incomplete {
-        let _ = writeln!(text, "  {} not covered: {}", paint(UNSURE, "!"), escape(reason));
+        remark(&mut text, look, &format!("  {} not covered: ", paint(UNSURE, "!")), reason);
     }
     if quiet {
         return text;
     }
     for note in &report.notes {
-        let _ = writeln!(text, "  {} {}", paint(FAINT, "note:"), escape(note));
+        remark(&mut text, look, &format!("  {} ", paint(FAINT, "note:")), note);
     }
     let known = report.set_aside.iter().filter(|aside| aside.why == Why::Known).count();
     let suppressed = report.set_aside.len() - known;

@@ -66,7 +66,8 @@ fn chain_end(bytes: &[u8], end: usize) -> usize {
     }
 }
 
-/// Where the name of a call ends whose first word ends at `end` (`pm::persist(`, `self.head.store(`); `end` if it is no call.
+/// Where the name of a call ends whose first word ends at `end` (`pm::persist(`, `self.head.store(`); `end` if it is
+/// not a call.
 fn call_name_end(bytes: &[u8], end: usize) -> usize {
     let mut at = end;
     loop {

@@ -1,4 +1,4 @@
-//! The functions that instrumented code calls. `crates/instrument/abi/crashproof_abi.h` says when, and what must hold.
+//! The functions that instrumented code calls. `crates/instrument/abi/crashproof_abi.h` is their specification.
 
 use std::ffi::c_void;
 
@@ -17,12 +17,12 @@ type Pointer = *const c_void;
 type PointerMut = *mut c_void;
 type SitePointer = *const Site;
 
-/// Defines functions of the interface; the compiler compares each with it.
+/// Defines functions of the interface; the compiler checks each against its declaration.
 macro_rules! implement {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block)*) => { $(
         #[cfg_attr(not(test), unsafe(no_mangle))]
         unsafe extern "C" fn $name($($arg: $type),*) $(-> $result)? {
-            // SAFETY: instrumented code passes what the instruction that it stands for would access.
+            // SAFETY: instrumented code passes what the replaced instruction would access.
             #[allow(unused_unsafe, reason = "some access nothing")]
             unsafe { $body }
         }
@@ -30,14 +30,14 @@ macro_rules! implement {
     )* };
 }
 
-/// Loads of a number of bytes.
+/// Loads of 1, 2, 4 and 8 bytes.
 macro_rules! loads {
     ($($name:ident $width:literal),*) => { implement! { $(
         fn $name(address: Pointer, site: SitePointer) -> u64 { access::load(address as u64, $width, site) }
     )* } };
 }
 
-/// Stores of a number of bytes.
+/// Stores of 1, 2, 4 and 8 bytes.
 macro_rules! stores {
     ($($name:ident $kind:ident $width:literal),*) => { implement! { $(
         fn $name(address: PointerMut, value: u64, site: SitePointer) {
@@ -57,7 +57,7 @@ stores!(
     __crashproof_nt_store8 NonTemporalStore 8
 );
 
-/// What a read-modify-write makes of the old value; of narrower ones the low bits count.
+/// The new value of a read-modify-write; only the low bits matter for operands narrower than 128 bits.
 fn modify(operation: u32, old: u128, operand: u128) -> u128 {
     match operation {
         rmw::XCHG | rmw::SET => operand,
@@ -70,11 +70,11 @@ fn modify(operation: u32, old: u128, operand: u128) -> u128 {
     }
 }
 
-/// A locked instruction on sixteen bytes: `change` gives the new value, none to store nothing.
+/// A locked 16-byte instruction. `change` returns the new value, or `None` to store nothing.
 ///
 /// # Safety
 ///
-/// The program would access the address itself.
+/// The program itself would access the address.
 unsafe fn exchange_wide(address: u64, site: SitePointer, change: impl Fn(u128) -> Option<u128>) -> u128 {
     // SAFETY: as for this function.
     unsafe {
@@ -94,7 +94,7 @@ unsafe fn exchange_wide(address: u64, site: SitePointer, change: impl Fn(u128) -
     }
 }
 
-/// Sixteen bytes are stored as two words: the hardware promises to persist only eight at once.
+/// Stores 16 bytes as two words: the hardware guarantees atomic persistence of only eight bytes.
 unsafe fn store_wide(address: u64, value: u128, site: SitePointer) {
     // SAFETY: the program would access the address itself.
     unsafe {
@@ -104,7 +104,7 @@ unsafe fn store_wide(address: u64, value: u128, site: SitePointer) {
 }
 
 unsafe fn copy(to: PointerMut, from: Pointer, bytes: u64, site: SitePointer) {
-    // SAFETY: the program would access both itself.
+    // SAFETY: the program itself would access both.
     unsafe {
         match (is_pm(to as u64), is_pm(from as u64)) {
             (false, false) => raw::copy(to.cast(), from.cast(), bytes as usize),

@@ -1,10 +1,10 @@
-//! Accesses to persistent memory: performed, and recorded if the checker wants to know. The hot path.
+//! Performs accesses to persistent memory and records them if the checker wants to know. This is the hot path.
 //!
-//! An access is split into pieces as px86 wants them: words for blocks, otherwise whatever fits into a line.
+//! An access is split into the pieces that px86 models: words for blocks, otherwise whatever fits into a cache line.
 //!
 //! # Safety
 //!
-//! All addresses are in the PM window, and accessible: they are the program's, which would access them itself.
+//! All addresses lie in the PM window and are accessible: the program itself would access them.
 
 use crashproof_protocol::abi::{Site, is_pm};
 use crashproof_protocol::mode;
@@ -20,13 +20,13 @@ use crate::shadow::{self, bits, touch};
 use crate::threads::buffers::took_effect;
 use crate::threads::{memory, running};
 
-/// Does it matter what is read?
+/// Must reads be recorded?
 #[inline(always)]
 fn notes_reads() -> bool {
     current_mode() >= mode::RECOVER
 }
 
-/// Before reading a piece: what was not touched since the crash is recorded.
+/// Called before reading a piece: records the first touch since the crash.
 unsafe fn before_read(address: u64, width: u64, site: *const Site) {
     if notes_reads() {
         // SAFETY: a piece is within a line.
@@ -46,13 +46,13 @@ pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
     // SAFETY: the access.
     unsafe {
         let mode = current_mode();
-        // The usual cases, which may be many.
+        // The common cases, kept fast because there may be very many.
         if !matches!(mode, mode::RECORD | mode::RECOVER) || running::concurrent() || crosses(address, width) {
             return load_otherwise(address, width, site);
         }
         count_read(address);
         if mode == mode::RECOVER {
-            shadow::before_read(address, bits(address, width), site);
+            shadow::before_read_of(address, width, site);
         }
         peek_pm(address, width)
     }
@@ -80,7 +80,7 @@ unsafe fn load_otherwise(address: u64, width: u64, site: *const Site) -> u64 {
 pub(crate) unsafe fn store(kind: Kind, address: u64, width: u64, value: u64, site: *const Site) {
     // SAFETY: the access.
     unsafe {
-        // The usual case in a recorded run, which may be long.
+        // The common case in a recorded run, kept fast because the run may be long.
         if kind == Kind::Store
             && current_mode() == mode::RECORD
             && !running::concurrent()
@@ -114,7 +114,7 @@ unsafe fn store_otherwise(kind: Kind, address: u64, width: u64, value: u64, site
     }
 }
 
-/// Loads a range into volatile memory that has room for it.
+/// Loads a range into volatile memory, which must have room for it.
 pub(crate) unsafe fn load_range(to: *mut u8, address: u64, bytes: u64, site: *const Site) {
     // SAFETY: the ranges.
     unsafe {
@@ -126,7 +126,7 @@ pub(crate) unsafe fn load_range(to: *mut u8, address: u64, bytes: u64, site: *co
     }
 }
 
-/// Before reading a range of any size: afterwards memory holds what this thread sees there.
+/// Called before reading a range of any size; afterwards memory holds what this thread sees there.
 pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Site) {
     // SAFETY: the range, or its pieces.
     unsafe {
@@ -139,7 +139,7 @@ pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Si
         if !recovering() {
             return words(address, bytes).for_each(|word| before_read(word.address, word.width.into(), site));
         }
-        // What recovery touches first is recorded by line.
+        // Recovery records its first touch per line.
         let mut at = address;
         while at < address + bytes {
             let width = on_first_line(at, address + bytes - at);
@@ -149,7 +149,7 @@ pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Si
     }
 }
 
-/// Stores a range of any size from volatile memory or from PM that was made ready for reading.
+/// Stores a range of any size from volatile memory, or from PM already prepared for reading.
 pub(crate) unsafe fn store_range(kind: Kind, address: u64, source: *const u8, bytes: u64, site: *const Site) {
     // SAFETY: the ranges, or pieces of them.
     unsafe {
@@ -163,7 +163,7 @@ pub(crate) unsafe fn store_range(kind: Kind, address: u64, source: *const u8, by
         };
         let overlaps_from_below = (source as u64) < address && address < source as u64 + bytes;
         if overlaps_from_below {
-            // From the end, so that what is still to be copied is not overwritten.
+            // Backwards, so that an overlapping copy does not overwrite its source.
             words(address, bytes).rev().for_each(store_word);
         } else {
             words(address, bytes).for_each(store_word);
@@ -187,7 +187,7 @@ pub(crate) unsafe fn fill(address: u64, byte: u8, bytes: u64, site: *const Site)
     }
 }
 
-/// A locked instruction on up to eight bytes: `change` gives the new value, none to store nothing.
+/// A locked instruction on up to eight bytes. `change` returns the new value, or `None` to store nothing.
 #[inline(always)]
 pub(crate) unsafe fn exchange(
     address: u64,
@@ -213,8 +213,8 @@ pub(crate) unsafe fn exchange(
     }
 }
 
-/// A locked instruction whose old value nobody uses, such as a sequentially consistent store: it fences as all of them
-/// do, but reads nothing.
+/// A locked instruction whose old value is unused, such as a sequentially consistent store: it fences like any other,
+/// but reads nothing.
 pub(crate) unsafe fn overwrite(address: u64, width: u64, value: u64, site: *const Site) {
     // SAFETY: the access.
     unsafe {
@@ -225,11 +225,11 @@ pub(crate) unsafe fn overwrite(address: u64, width: u64, value: u64, site: *cons
         begin_exchange();
         store(Kind::Rmw, address, width, value & (u64::MAX >> (64 - 8 * width)), site);
     }
-    // Whether memory is as it was before must not matter to a schedule: nobody read it.
+    // Never idle: no one read the old value, so schedules must not depend on whether it changed.
     end_exchange(false);
 }
 
-/// A locked instruction begins: until it ends no other thread comes in between.
+/// Begins a locked instruction: until it ends, no other thread runs.
 #[inline(always)]
 pub(crate) fn begin_exchange() {
     if running::concurrent() {
@@ -237,7 +237,7 @@ pub(crate) fn begin_exchange() {
     }
 }
 
-/// The same for one that reads this first.
+/// Like [`begin_exchange`], for one that first reads this range.
 #[inline(always)]
 pub(crate) fn begin_exchange_of(address: u64, bytes: u64, site: *const Site) {
     if running::concurrent() {
@@ -245,7 +245,7 @@ pub(crate) fn begin_exchange_of(address: u64, bytes: u64, site: *const Site) {
     }
 }
 
-/// It ends; `idle` if memory is as it was before.
+/// Ends a locked instruction; `idle` if memory is unchanged.
 #[inline(always)]
 pub(crate) fn end_exchange(idle: bool) {
     if running::concurrent() {
@@ -253,7 +253,7 @@ pub(crate) fn end_exchange(idle: bool) {
     }
 }
 
-/// A locked instruction that stores nothing; it still fences.
+/// A locked instruction that stores nothing but still fences.
 #[inline(always)]
 pub(crate) fn failed_exchange(address: u64, width: u64, old: u64, site: *const Site) {
     if recording() {
@@ -262,18 +262,18 @@ pub(crate) fn failed_exchange(address: u64, width: u64, old: u64, site: *const S
     }
 }
 
-/// A flush of the line of `address`.
+/// Flushes the line of `address`.
 #[inline(always)]
 pub(crate) fn flush(kind: Kind, address: u64, site: *const Site) {
     flush_as(kind, address, 0, site);
 }
 
-/// A flush that the program did not ask for line by line: part of an `msync`.
+/// A flush the program did not request line by line: part of an `msync`.
 pub(crate) fn flush_implied(address: u64, site: *const Site) {
     flush_as(Kind::FlushOpt, address, 1, site);
 }
 
-/// The width of the record says whether the program asked for the flush.
+/// The record's width distinguishes requested flushes from implied ones.
 #[inline(always)]
 fn flush_as(kind: Kind, address: u64, width: u8, site: *const Site) {
     let address = fixed::in_pool(address);
@@ -287,7 +287,6 @@ fn flush_as(kind: Kind, address: u64, width: u8, site: *const Site) {
     }
 }
 
-/// A fence.
 #[inline(always)]
 pub(crate) fn fence(kind: Kind, site: *const Site) {
     if recording() {

@@ -1,7 +1,8 @@
-//! What a program says about its own accesses: brackets around loads that may not count, strands and epochs.
+//! What a program declares about its own accesses: loads verified by a checksum, tolerated ordering, strands and
+//! epochs.
 //!
-//! The markers are always recorded. What is read between the markers of strands and epochs, and where threads
-//! synchronize, only if the checker asks (`check --model`).
+//! Markers are always recorded. Reads between the markers of strands and epochs, and thread synchronization, are
+//! recorded only if the checker asks for them (`check --model`).
 
 use std::ptr::null;
 
@@ -13,36 +14,36 @@ use crate::recorder::{note, region_begins, region_ends, regions_are_wanted};
 use crate::shadow::{bracket_begins, bracket_ends};
 use crate::threads::{buffers, running};
 
-/// The loads that follow are to be verified by a checksum.
+/// A checksum will verify the loads that follow.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn crashproof_checksum_begin() {
     note(record::CHECKSUM_BEGIN, 0, 0, null());
     bracket_begins();
 }
 
-/// The checksum was compared; did it match?
+/// The checksum has been compared: did it match?
 #[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn crashproof_checksum_end(matched: i32) {
     note(record::CHECKSUM_END, u64::from(matched != 0), 0, null());
     bracket_ends(matched != 0);
 }
 
-/// The loads and stores that follow may show an order that only caches make.
+/// The loads and stores that follow may observe an order that only the caches produce.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn crashproof_tolerate_begin() {
     note(record::TOLERATE_BEGIN, 0, 0, null());
     bracket_begins();
 }
 
-/// They end.
+/// Ends [`crashproof_tolerate_begin`].
 #[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn crashproof_tolerate_end() {
     note(record::TOLERATE_END, 0, 0, null());
     bracket_ends(false);
 }
 
-/// Records a marker. The checker sees by the trace what lies between two of them, so what this thread
-/// stored before takes effect before; without it asking, a marker changes nothing.
+/// Records a marker. The checker works out from the trace what lies between two markers, so this thread's earlier
+/// stores must take effect first. Unless the checker asked for it, a marker changes nothing.
 fn mark(kind: u8, site: *const Site) {
     if regions_are_wanted() && running::concurrent() {
         buffers::drain(running::number());

@@ -1,4 +1,4 @@
-//! The functions of `crashproof.h` that give out persistent memory, count crashes and assert.
+//! The functions of `crashproof.h` that allocate persistent memory, count crashes and assert.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null;
@@ -12,11 +12,11 @@ use crate::recorder::note;
 use crate::session::{control, under_checker};
 use crate::threads::turns::step_for_shared;
 
-/// End of what is allocated without the checker; under it the control block has that.
+/// End of the allocated area when running without the checker; under the checker the control block holds it.
 static OWN_END: AtomicU64 = AtomicU64::new(ARENA.base);
 static ROOT_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// The root object: one place, zero until first written, always at the same address.
+/// The root object: a single object, initially zero, at the same address in every run.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn crashproof_root(bytes: usize) -> *mut c_void {
     if bytes as u64 > ROOT.bytes {
@@ -26,20 +26,20 @@ extern "C" fn crashproof_root(bytes: usize) -> *mut c_void {
     ROOT.base as *mut c_void
 }
 
-/// How large the program thinks the root object is.
+/// The size the program expects the root object to have.
 pub(crate) fn root_bytes() -> u64 {
     ROOT_BYTES.load(Relaxed)
 }
 
-/// The address of so many bytes behind `end`, and where they end; none if there is no room.
+/// Address and end of the next `bytes`-sized object after `end`; `None` if there is no room.
 fn next_object(end: u64, bytes: usize) -> Option<(u64, u64)> {
     let address = end.max(ARENA.base);
     let next = address.checked_add(bytes.max(1) as u64)?.checked_next_multiple_of(LINE_BYTES)?;
     (next <= ARENA.end()).then_some((address, next))
 }
 
-/// Allocates zeroed persistent memory, aligned to a cache line. What is allocated stays allocated across
-/// crashes; the allocator itself never loses anything.
+/// Allocates zeroed persistent memory, aligned to a cache line. Allocations survive crashes; the allocator's own state
+/// is never lost.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn crashproof_alloc(bytes: usize) -> *mut c_void {
     if !under_checker() {
@@ -59,11 +59,11 @@ extern "C" fn crashproof_alloc(bytes: usize) -> *mut c_void {
     address as *mut c_void
 }
 
-/// Gives memory back. It is not used again, so that a use after free shows.
+/// Frees memory without ever reusing it, so that a use after free shows.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn crashproof_free(_object: *mut c_void) {}
 
-/// How many crashes there have been.
+/// The number of crashes so far.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn crashproof_crashes() -> u32 {
     static ASKED: AtomicBool = AtomicBool::new(false);
@@ -89,7 +89,7 @@ unsafe extern "C" fn __crashproof_assert_failed(
     let text = |pointer: *const c_char| unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned();
     let message =
         format!("{}:{line}: {}: assertion failed: {}\n", text(file), text(function), text(condition));
-    // SAFETY: the kernel reads the message; then the process ends.
+    // SAFETY: the kernel only reads the message; then the process ends.
     unsafe {
         libc::write(2, message.as_ptr().cast(), message.len());
         note(record::ASSERT, 0, line.into(), null());

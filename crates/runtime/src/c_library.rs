@@ -1,7 +1,7 @@
-//! The C library's functions where they touch PM, or differ from run to run.
+//! The C library's functions that touch PM, or whose results differ from run to run.
 //!
-//! The C library is not instrumented: what its functions read and write in PM would go unseen. What a function writes
-//! becomes stores; what it must look at for its result counts as read.
+//! The C library is not instrumented, so its accesses to PM would go unseen. Whatever a function writes becomes stores;
+//! whatever it must examine for its result counts as read.
 
 pub(crate) mod determinism;
 mod environment;

@@ -1,8 +1,8 @@
-//! Places in the program that have no site: where it calls an interposed function.
+//! Places in the program without a site: calls of interposed functions.
 //!
-//! Such a place is known by its return address. Its number says in which module it is, and where there;
-//! the checker finds the source line in the module's debug information. Addresses within a module are the
-//! same in every run, so nothing need be shared but the list of modules, which goes with the site table.
+//! Such a place is identified by its return address, numbered by module and offset; the checker finds the source line
+//! in the module's debug information. Offsets within a module are the same in every run, so only the list of modules
+//! has to be shared. It goes with the site table.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
@@ -17,10 +17,10 @@ use crashproof_protocol::{LateModule, VERIFYING_LIBRARIES, caller};
 use crate::cell::RunningThreadCell;
 use crate::{modules, session};
 
-/// The upper half of what stands for a pointer to a site here; no pointer looks like that.
+/// The upper half of a value that stands in for a pointer to a site; no valid pointer looks like that.
 const MARK: usize = 0xC5A7 << 48;
 
-/// Where the code of a loaded program or library is.
+/// The code range of a loaded program or library.
 #[derive(Clone, Copy)]
 struct Code {
     base: usize,
@@ -47,7 +47,7 @@ impl Code {
 struct Loaded {
     code: [Code; caller::MODULES],
     count: usize,
-    /// Those of the site table.
+    /// The number of modules in the site table; the rest were loaded later.
     early: usize,
 }
 
@@ -57,7 +57,7 @@ static LOADED: RunningThreadCell<Loaded> = RunningThreadCell::new(Loaded {
     early: 0,
 });
 
-/// The module that an address is in, and its place in the list.
+/// The module that contains an address, and its index in the list.
 fn code_at(address: usize) -> Option<(usize, Code)> {
     LOADED.with(|loaded| {
         let code = &loaded.code[..loaded.count];
@@ -67,28 +67,28 @@ fn code_at(address: usize) -> Option<(usize, Code)> {
 
 /// What the functions of `access` take as the site of a call.
 pub(crate) fn site(return_address: usize) -> *const Site {
-    // The runtime calls its own functions in the name of a call of the program's.
+    // The runtime may call its own functions on behalf of a call of the program's.
     let return_address = match CALL.get() {
         call if call != 0 && is_in_runtime(return_address) => call,
         _ => return_address,
     };
-    // The address is of what comes after the call.
+    // The return address is that of the next instruction.
     code_at(return_address)
         .and_then(|(index, code)| caller::number(index, return_address - 1 - code.base))
         .map_or(std::ptr::null(), |number| (MARK | number as usize) as *const Site)
 }
 
-/// The same for an instruction itself.
+/// The same for the address of the instruction itself.
 pub(crate) fn place(instruction: usize) -> *const Site {
     site(instruction + 1)
 }
 
 thread_local! {
-    /// Where the program called the function of the runtime that this thread is in; 0 if that is not known.
+    /// Where the program called the runtime function that this thread is in; 0 if unknown.
     static CALL: Cell<usize> = const { Cell::new(0) };
 }
 
-/// While this lives, what the thread does is done for a call of the program's.
+/// While this guard lives, the thread acts on behalf of a call of the program's.
 pub(crate) struct Call;
 
 impl Call {
@@ -104,7 +104,7 @@ impl Drop for Call {
     }
 }
 
-/// The innermost call from outside of the runtime, found by the stack; none if one is known already.
+/// The innermost call from outside the runtime, found by unwinding; `None` if one is known already.
 pub(crate) fn outer_call() -> Option<Call> {
     if CALL.get() != 0 {
         return None;
@@ -112,11 +112,11 @@ pub(crate) fn outer_call() -> Option<Call> {
     outer_caller().map(Call::new)
 }
 
-/// Where the innermost call from outside of the runtime returns to, found by the stack.
+/// The return address of the innermost call from outside the runtime, found by unwinding.
 pub(crate) fn outer_caller() -> Option<usize> {
     let mut frames = [std::ptr::null_mut(); 16];
     // The unwinder takes locks, which would be recorded if there are threads.
-    // SAFETY: there is room for so many frames.
+    // SAFETY: the buffer has room for that many frames.
     let depth =
         session::unfollowed(|| unsafe { libc::backtrace(frames.as_mut_ptr(), frames.len() as c_int) }).max(0);
     let mut frames = frames[..depth as usize].iter().map(|frame| *frame as usize);
@@ -131,15 +131,15 @@ pub(crate) fn call_site() -> *const Site {
     }
 }
 
-/// Is an instruction one of the runtime's?
+/// Is an instruction part of the runtime?
 pub(crate) fn is_runtime(instruction: usize) -> bool {
     code_at(instruction).is_some_and(|(_, code)| code.contains(is_runtime as *const () as usize))
 }
 
-/// The runtime's own code, for signal handlers: they may come while the list of modules is in use.
+/// The runtime's own code, for signal handlers, which may interrupt a use of the module list.
 static RUNTIME: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
-/// Notes where the runtime's own code is.
+/// Records where the runtime's own code is.
 pub(crate) fn note_runtime() {
     if let Some((_, code)) = code_at(note_runtime as *const () as usize) {
         RUNTIME[0].store(code.begin, Relaxed);
@@ -147,22 +147,22 @@ pub(crate) fn note_runtime() {
     }
 }
 
-/// Where the runtime's own code is, once [`note_runtime`] was called.
+/// Where the runtime's own code is, once [`note_runtime`] has run.
 pub(crate) fn runtime_code() -> (usize, usize) {
     (RUNTIME[0].load(Relaxed), RUNTIME[1].load(Relaxed))
 }
 
-/// Is an instruction one of the runtime's? Once [`note_runtime`] was called; from anywhere.
+/// Is an instruction part of the runtime? Callable from anywhere, once [`note_runtime`] has run.
 pub(crate) fn is_in_runtime(instruction: usize) -> bool {
     (RUNTIME[0].load(Relaxed)..RUNTIME[1].load(Relaxed)).contains(&instruction)
 }
 
-/// Is what calls from there instrumented?
+/// Is the caller with this return address instrumented?
 pub(crate) fn is_instrumented(return_address: usize) -> bool {
     code_at(return_address).is_some_and(|(_, code)| code.instrumented)
 }
 
-/// Is a call from a library that verifies what it copies? See [`VERIFYING_LIBRARIES`].
+/// Is it a call from a library that verifies what it copies? See [`VERIFYING_LIBRARIES`].
 pub(crate) fn verifies(site: *const Site) -> bool {
     let Some((module, _)) = number(site as usize).and_then(caller::place) else { return false };
     LOADED.with(|loaded| loaded.code[..loaded.count].get(module).is_some_and(|code| code.verifies))
@@ -173,31 +173,31 @@ pub(crate) fn number(site: usize) -> Option<u32> {
     (site >> 32 == MARK >> 32 && site as u32 & caller::BIT != 0).then_some(site as u32)
 }
 
-/// Notes where modules are, once all are loaded; gives their lines of the site table.
+/// Records where modules are, once all are loaded; returns their lines of the site table.
 pub(crate) fn table() -> String {
     let mut lines = String::new();
     LOADED.with(|loaded| loaded.count = 0);
-    // SAFETY: `visit` is given the pointer to the text, which outlives the call.
+    // SAFETY: `visit` gets the pointer to the text, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut lines).cast()) };
     LOADED.with(|loaded| loaded.early = loaded.count);
     lines
 }
 
-/// The path of the program: in the other placement the loader was started, and it in turn by the loader.
+/// The path of the program. In the other placement the kernel started the loader, and the loader the program.
 pub(crate) fn program() -> Option<String> {
     let path = std::env::var_os(crashproof_protocol::PROGRAM).map(PathBuf::from);
     let path = path.or_else(|| std::fs::read_link("/proc/self/exe").ok())?;
     Some(path.to_string_lossy().into_owned())
 }
 
-/// Notes modules that were loaded since: their numbers follow those of the table, by path.
+/// Records modules loaded since; they are numbered after those of the table, by path.
 pub(crate) fn look_again() {
-    // SAFETY: asks for the modules; the function takes no notice of the pointer.
+    // SAFETY: visits the modules; the callback ignores the pointer.
     unsafe { libc::dl_iterate_phdr(Some(visit_late), std::ptr::null_mut()) };
 }
 
 unsafe extern "C" fn visit_late(info: *mut libc::dl_phdr_info, _size: usize, _: *mut c_void) -> c_int {
-    // SAFETY: the loader passes a valid description with a name and so many headers.
+    // SAFETY: the loader passes a valid description with a name and that many headers.
     let (info, headers, name) = unsafe {
         let info = &*info;
         let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
@@ -224,7 +224,7 @@ unsafe extern "C" fn visit_late(info: *mut libc::dl_phdr_info, _size: usize, _: 
     0
 }
 
-/// Where a module is, and its code.
+/// A module's base address and code range.
 fn code_of(info: &libc::dl_phdr_info, headers: &[libc::Elf64_Phdr]) -> (usize, usize, usize) {
     let base = info.dlpi_addr as usize;
     let (mut begin, mut end) = (usize::MAX, 0);

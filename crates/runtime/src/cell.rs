@@ -1,12 +1,9 @@
 //! State that belongs to the one running thread.
 //!
-//! Under the checker the threads of the program run one at a time: whoever holds the baton (see
-//! [`crate::threads`]) runs, all others wait for it, and passing it on orders everything before after
-//! everything later. So the runtime's state needs no locks, and the hot path could not afford any. That is one
-//! invariant for the whole crate, and this is the one place that relies on it:
-//!
-//! > A [`RunningThreadCell`] is used only by the thread that holds the baton, or while there is no other thread
-//! > (before `main`, and in a forked child); and never again inside of its own [`RunningThreadCell::with`].
+//! Under the checker the threads of the program run one at a time: the thread that holds the baton (see
+//! [`crate::threads`]) runs and all others wait for it. Passing the baton on orders everything before it ahead of
+//! everything after. So the runtime's state needs no locks, which the hot path could not afford anyway. The whole crate
+//! relies on that one invariant, and this module is the only place that does so:
 //!
 //! Builds with debug assertions check both halves; release builds compile to a plain access. What threads may look at
 //! without the baton, or without the checker, is an atomic and not a cell.
@@ -34,16 +31,16 @@ impl<T> RunningThreadCell<T> {
         }
     }
 
-    /// Gives access to the state. The access must not switch threads, nor come back to the same cell.
+    /// Gives access to the state. The closure must neither switch threads nor use the same cell again.
     #[inline(always)]
     pub(crate) fn with<R>(&self, access: impl FnOnce(&mut T) -> R) -> R {
         #[cfg(debug_assertions)]
         let _in_use = InUse::new(&self.in_use);
-        // SAFETY: this thread holds the baton and is not inside of `with` already, so the reference is the only one.
+        // SAFETY: this thread holds the baton and is not inside `with` already, so the reference is the only one.
         access(unsafe { &mut *self.state.get() })
     }
 
-    /// Where the state is.
+    /// The address of the state.
     pub(crate) const fn as_ptr(&self) -> *mut T {
         self.state.get()
     }
@@ -61,7 +58,7 @@ impl<T: Copy> RunningThreadCell<T> {
     }
 }
 
-/// The thread that holds the baton, by its handle; 0 while nobody schedules.
+/// The handle of the thread that holds the baton; 0 while there is no scheduling.
 #[cfg(debug_assertions)]
 static HOLDER: AtomicU64 = AtomicU64::new(0);
 
@@ -71,14 +68,14 @@ fn this_thread() -> u64 {
     unsafe { libc::pthread_self() }
 }
 
-/// The calling thread got the baton.
+/// The calling thread has received the baton.
 #[inline(always)]
 pub(crate) fn baton_received() {
     #[cfg(debug_assertions)]
     HOLDER.store(this_thread(), Ordering::Relaxed);
 }
 
-/// Nobody schedules any more: the process is a child that the program forked.
+/// Scheduling has ended: the process is a child that the program forked.
 #[inline(always)]
 pub(crate) fn baton_abolished() {
     #[cfg(debug_assertions)]

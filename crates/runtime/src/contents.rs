@@ -1,4 +1,4 @@
-//! What persistent files hold: in the pool, by descriptor, and when it is durable.
+//! The contents of persistent files: where they are in the pool, access by descriptor, and when they become durable.
 
 use std::ffi::{CString, c_int, c_void};
 
@@ -20,14 +20,15 @@ use crate::{access, facts, raw, session};
 
 const PAGE: u64 = 4096;
 
-/// Gives a file another size. What it loses stays where it is until the file grows over it again, so that a crash finds
-/// the old size with the old content. If it loses everything, its new content goes elsewhere.
+/// Changes a file's size. Truncated content stays in place until the file grows over it again, so that a crash finds
+/// the old size with the old content. If nothing remains, new content goes to a new extent.
 pub(crate) fn set_size(file: File, size: u64, site: *const Site) {
     let (stand_in, before, mapped) = with_open(file, |open| (open.stand_in, open.extent, open.mapped));
     let old = size_of_file(stand_in);
     if size == old {
         return;
     }
+    changes(file, site);
     if size == 0 && !mapped {
         let extent = facts::new_extent(file, before, site).or(before);
         with_open(file, |open| {
@@ -41,10 +42,17 @@ pub(crate) fn set_size(file: File, size: u64, site: *const Site) {
     note_size(file, size, site);
 }
 
-/// A file has another size from now on.
+/// A file is about to change. Whether private mappings of it show that is unspecified.
+pub(crate) fn changes(file: File, site: *const Site) {
+    if with_open(file, |open| open.copied) {
+        unknown(reason::PRIVATE_MAPPING, site);
+    }
+}
+
+/// Records a file's new size.
 pub(crate) fn note_size(file: File, size: u64, site: *const Site) {
     let (stand_in, extent, mapped) = with_open(file, |open| (open.stand_in, open.extent, open.mapped));
-    // SAFETY: changes the stand-in's size.
+    // SAFETY: changes only the stand-in's size.
     unsafe { kernel(libc::SYS_ftruncate, [stand_in as usize, size as usize, 0, 0, 0, 0]) };
     facts::set_size(file, size, extent, site);
     if mapped && !on_disk_medium() {
@@ -52,8 +60,9 @@ pub(crate) fn note_size(file: File, size: u64, site: *const Site) {
     }
 }
 
-/// What a file held behind its end, before it was cut or because a crash left content without the size, is not there when
-/// it grows. A recovery does the same however far others have used the file, and whether or not they gave it its place.
+/// Erases what a file held past its end, either before it was truncated or because a crash preserved content without
+/// the size, so that it is gone when the file grows. A recovery erases the same range no matter how far others have
+/// used the file, and whether or not they placed it.
 pub(crate) fn erase_behind(file: File, from: u64, to: u64, site: *const Site) {
     let used = extent(file).used;
     if session::recovering() {
@@ -65,8 +74,8 @@ pub(crate) fn erase_behind(file: File, from: u64, to: u64, site: *const Site) {
     }
 }
 
-/// Takes away a file's content between two offsets. The lines that hold something are overwritten; of the
-/// others it is enough that what they held before the crash no longer matters.
+/// Erases a file's content between two offsets. Lines that hold something are overwritten; for the others it suffices
+/// that their content before the crash no longer matters.
 pub(crate) fn erase(file: Extent, from: u64, to: u64, site: *const Site) {
     let Extent { place, room, used } = file;
     let (from, to) = (place + from.min(room), place + to.min(room));
@@ -74,7 +83,7 @@ pub(crate) fn erase(file: Extent, from: u64, to: u64, site: *const Site) {
         return;
     }
     let pages = from / PAGE * PAGE;
-    // Nothing was ever stored behind.
+    // Nothing beyond was ever stored.
     let bytes = to.min(place + used).saturating_sub(pages);
     let mut any = false;
     for (start, bytes) in written_pages(pages, bytes).chain(stored_content(pages, bytes)) {
@@ -82,7 +91,7 @@ pub(crate) fn erase(file: Extent, from: u64, to: u64, site: *const Site) {
         for line in covered(begin, end.saturating_sub(begin)) {
             let first = line.start().max(begin);
             let width = (line.start() + LINE_BYTES).min(end) - first;
-            // SAFETY: the file has this part of the pool, which is mapped.
+            // SAFETY: this part of the pool belongs to the file, and is mapped.
             unsafe {
                 if words(first, width).any(|word| raw::peek(word.address, word.width.into()) != 0) {
                     access::fill(first, 0, width, site);
@@ -101,8 +110,8 @@ pub(crate) fn erase(file: Extent, from: u64, to: u64, site: *const Site) {
     }
 }
 
-/// The pages of a range that this process has written, as ranges. Reads the page map: in a private mapping
-/// of the image, a page that is anonymous is one that was written.
+/// The pages of a range that this process has written, as ranges. Reads the page map: a page of a private mapping of
+/// the image is anonymous once it has been written.
 pub(crate) fn written_pages(start: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     const PRESENT: u64 = 1 << 63;
     const SWAPPED: u64 = 1 << 62;
@@ -121,16 +130,16 @@ pub(crate) fn written_pages(start: u64, bytes: u64) -> impl Iterator<Item = (u64
     })
 }
 
-/// The parts of a range that the image holds anything for, as ranges of whole pages.
+/// The parts of a range for which the image holds anything, as ranges of whole pages.
 pub(crate) fn stored_content(start: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     (start / PAGE..(start + bytes).div_ceil(PAGE))
         .map(|page| page * PAGE)
         .filter_map(|page| session::image_holds(page, PAGE).then_some((page, PAGE)))
 }
 
-/// Begins to write back what was written of a range.
+/// Begins to write back the written pages of a range.
 pub(crate) fn flush_written(start: u64, bytes: u64, site: *const Site) {
-    // What still waits in this thread's store buffer was written too.
+    // Stores still in this thread's store buffer count as written, too.
     // SAFETY: reads nothing.
     unsafe { access::before_read_range(start, 0, site) };
     for (page, bytes) in written_pages(start, bytes) {
@@ -138,7 +147,7 @@ pub(crate) fn flush_written(start: u64, bytes: u64, site: *const Site) {
     }
 }
 
-/// Writes back what was written of a range, and waits: `msync`.
+/// Writes back the written pages of a range, and waits: `msync`.
 pub(crate) fn write_back(start: u64, bytes: u64, site: *const Site) {
     session::control(|control| control.synced = 1);
     flush_written(start, bytes, site);
@@ -153,7 +162,7 @@ pub(crate) fn write_back(start: u64, bytes: u64, site: *const Site) {
     access::fence(Kind::StoreFence, site);
 }
 
-/// Gives a file's content its place, and what it has on disk.
+/// Assigns a file's content its place in the pool, and loads it from disk.
 pub(crate) fn place(file: File, bytes: u64) -> Option<u64> {
     let (stand_in, other) = with_open(file, |open| (open.stand_in, open.extent));
     let size = size_of_file(stand_in);
@@ -166,7 +175,7 @@ pub(crate) fn place(file: File, bytes: u64) -> Option<u64> {
                 (other.is_none() && facts::is_base(entry)).then(|| entry.path().to_vec())
             });
             if let Some(path) = base.and_then(|path| CString::new(path).ok()) {
-                // SAFETY: reads the file that the user has.
+                // SAFETY: only reads the user's file.
                 unsafe {
                     let (here, how) = (libc::AT_FDCWD as usize, libc::O_RDONLY as usize);
                     let opened = [here, path.as_ptr() as usize, how, 0, 0, 0];
@@ -183,7 +192,7 @@ pub(crate) fn place(file: File, bytes: u64) -> Option<u64> {
     }
 }
 
-/// Makes what a file holds on disk durable content.
+/// Makes a file's content on disk the durable content.
 pub(crate) fn load(descriptor: c_int, start: u64, size: u64) {
     let mut buffer = vec![0u8; 1 << 20];
     let mut at = 0;
@@ -198,7 +207,7 @@ pub(crate) fn load(descriptor: c_int, start: u64, size: u64) {
             Err(_) => break,
         }
         let wanted = buffer.len().min((size - at) as usize);
-        // What is on disk, not what `pread` and `syscall` give for a file that has a place.
+        // Reads the disk directly: `pread` and `syscall` return the pool's content for a file with a place.
         let into = [descriptor as usize, buffer.as_mut_ptr() as usize, wanted, at as usize, 0, 0];
         // SAFETY: the kernel writes into the buffer only.
         let read = unsafe { raw_syscall(libc::SYS_pread64, into) };
@@ -212,7 +221,7 @@ pub(crate) fn load(descriptor: c_int, start: u64, size: u64) {
     }
 }
 
-/// Reads by descriptor from a file that has a place.
+/// Reads by descriptor from a file that has a place in the pool.
 pub(crate) unsafe fn read(
     descriptor: c_int,
     to: *mut c_void,
@@ -237,7 +246,7 @@ pub(crate) unsafe fn read(
     }
 }
 
-/// Writes by descriptor to a file that has a place.
+/// Writes by descriptor to a file that has a place in the pool.
 pub(crate) unsafe fn write(
     descriptor: c_int,
     from: *const c_void,
@@ -258,17 +267,18 @@ pub(crate) unsafe fn write(
         let end = at + bytes as u64;
         let Some(start) = place(file, end).filter(|_| end <= extent(file).room) else {
             if session::undoes_files() {
-                // Whatever file a recovery writes is in the pool, and there is no room for all of them.
+                // All files a recovery writes are in the pool, and there is no room for all of them.
                 return Some(fail(libc::ENOSPC) as isize);
             }
             unknown(reason::FILE_GREW, site);
             return Some(fail(libc::ENOSPC) as isize);
         };
         readable(from, bytes, site);
+        changes(file, site);
         if at > size {
             erase_behind(file, size, at, site);
         }
-        // A run that finds out what the program does must not mistake this for what it does itself.
+        // A discovery run must not mistake this for the program's own stores.
         let cached = on_disk_medium() || session::has_flag(flag::DISCOVER);
         let kind = if cached { Kind::Store } else { Kind::NonTemporalStore };
         let whole = on_disk_medium();
@@ -309,7 +319,7 @@ pub(crate) fn resize(descriptor: c_int, size: i64, site: *const Site) -> Option<
     Some(0)
 }
 
-/// `fallocate`: holes and zeroes in a file that has a place are the pool's business.
+/// `fallocate`: holes and zeroed ranges of a file with a place are handled in the pool.
 pub(crate) fn punch(
     descriptor: c_int,
     mode: c_int,
@@ -320,6 +330,7 @@ pub(crate) fn punch(
     let file = file_of(descriptor)?;
     let (offset, end) = (offset.max(0) as u64, offset.saturating_add(bytes).max(0) as u64);
     if mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) != 0 {
+        changes(file, site);
         place(file, 0);
         erase(extent(file), offset, end, site);
     }
@@ -329,7 +340,7 @@ pub(crate) fn punch(
     Some(0)
 }
 
-/// `lseek` for where a file has data and where it has holes: it is data up to its end.
+/// `lseek` for data and holes: the whole file is data.
 pub(crate) fn seek(descriptor: c_int, offset: i64, whence: c_int) -> Option<i64> {
     if !matches!(whence, libc::SEEK_DATA | libc::SEEK_HOLE) {
         return None;
@@ -344,7 +355,7 @@ pub(crate) fn seek(descriptor: c_int, offset: i64, whence: c_int) -> Option<i64>
     Some(found)
 }
 
-/// `fsync`, of a file or directory that is followed.
+/// `fsync` of a followed file or directory.
 pub(crate) fn sync(descriptor: c_int, site: *const Site) -> bool {
     let Some(file) = of(descriptor) else { return false };
     session::control(|control| control.synced = 1);
@@ -354,14 +365,14 @@ pub(crate) fn sync(descriptor: c_int, site: *const Site) -> bool {
     } else {
         facts::write_back_directory(file, site)
     };
-    // One that finds nothing to write is no mistake worth a word.
+    // An `fsync` that finds nothing to write is not a redundancy worth reporting.
     if any {
         access::fence(Kind::StoreFence, site);
     }
     true
 }
 
-/// Begins to write back a file's content, and says whether there was any.
+/// Begins to write back a file's content, and returns whether there was any.
 pub(crate) fn sync_content(file: File, site: *const Site) -> bool {
     let Extent { place, room, .. } = extent(file);
     if place == 0 {

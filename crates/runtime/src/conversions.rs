@@ -1,23 +1,23 @@
-//! Formats of `printf` and `scanf`: which arguments they take, and what they do to them.
+//! Parses the formats of `printf` and `scanf`: which arguments they take, and what they do to them.
 //!
-//! Formats that number their arguments (`%1$s`) are not understood: their arguments are taken for integers.
+//! Formats with numbered arguments (`%1$s`) are not supported: their arguments are treated as integers.
 
 #![forbid(unsafe_code)]
 
-/// What a conversion of `printf` takes from the list of arguments.
+/// What a `printf` conversion takes from the argument list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Argument {
-    /// An integer or a pointer that is not followed.
+    /// An integer, or a pointer that is not dereferenced.
     General,
-    /// An integer that is the precision of what follows.
+    /// An integer that is the precision of the next conversion.
     Precision,
-    /// A string, read to its end or so far.
+    /// A string, read to its end or up to this many bytes.
     Text(Option<usize>),
-    /// A string, read to its end or as far as the precision before it says.
+    /// A string, read to its end or up to the preceding precision.
     TextOfPrecision,
     Double,
     LongDouble,
-    /// Where to store how much was printed so far, in so many bytes.
+    /// A pointer to store the number of bytes printed so far, with this width in bytes.
     Count(usize),
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn printed(format: &[u8]) -> Vec<Argument> {
     arguments
 }
 
-/// What a conversion of `scanf` writes.
+/// What a `scanf` conversion writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Written {
     Bytes(usize),
@@ -77,7 +77,7 @@ pub(crate) enum Written {
     Text,
 }
 
-/// The conversions of a format of `scanf` that write something, and whether they count in its result.
+/// The `scanf` conversions that write something, and whether they count in its result.
 pub(crate) fn scanned(format: &[u8]) -> Vec<(Written, bool)> {
     let mut found = Vec::new();
     let mut rest = format.iter().copied();

@@ -1,11 +1,11 @@
-//! Directories that the program makes and removes where persistent files are.
+//! Directories the program creates and removes among persistent files.
 //!
-//! Whether a directory is there is one of the names of the directory around it (see `facts`): a crash may lose it, and a
-//! recovery finds what was there at the crash. On disk a directory is made once and never removed, so that whatever
-//! recovery needs it finds it; while it is not there, `facts` hides it. In a recovery all directories are treated so: what
-//! it makes and removes must not be there, or missing, in the next one.
+//! A directory's existence is a name in its parent directory (see `facts`): a crash may lose it, and recovery finds
+//! what existed at the crash. On disk a directory is created once and never removed, so that every recovery that needs
+//! it finds it; while it does not exist, `facts` hides it. During recovery all directories are treated this way: its
+//! changes must not be visible to the next recovery.
 //!
-//! Simplification: a directory with persistent files in it cannot be renamed; the verdict says so.
+//! Simplification: a directory that contains persistent files cannot be renamed; the verdict says so.
 
 use std::ffi::{CString, c_char, c_int};
 
@@ -19,13 +19,13 @@ use crate::recorder::unknown;
 use crate::system::{errno, fail};
 use crate::{facts, session};
 
-/// Is what happens to the directory with this path followed?
+/// Are changes to the directory with this path followed?
 fn is_followed(path: &[u8]) -> bool {
     let all = session::has_flag(flag::ALL_FILES | flag::DISCOVER) || session::undoes_files();
     all || facts::is_followed_directory(path) || on_pm_path(path) || holds_pm_path(path)
 }
 
-/// `mkdir`; none if the directory is not followed.
+/// `mkdir`; `None` if the directory is not followed.
 pub(crate) unsafe fn make(
     directory: c_int,
     name: *const c_char,
@@ -47,7 +47,7 @@ pub(crate) unsafe fn make(
     Some(if facts::make_directory(&path, mode, site) { 0 } else { -1 })
 }
 
-/// `rmdir`; none if the directory is not followed.
+/// `rmdir`; `None` if the directory is not followed.
 pub(crate) unsafe fn remove(directory: c_int, name: *const c_char, site: *const Site) -> Option<c_int> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     let path = unsafe { path_at(directory, name) }.filter(|path| is_followed(path))?;
@@ -64,11 +64,11 @@ pub(crate) unsafe fn remove(directory: c_int, name: *const c_char, site: *const 
     Some(0)
 }
 
-/// Is there nothing in a directory, as the program sees it?
+/// Is a directory empty, as the program sees it?
 fn is_empty(path: &[u8]) -> bool {
     let Ok(path) = CString::new(path) else { return true };
     let mut count = 0;
-    // SAFETY: reads a directory by the functions that the program would use, which hide what is not there.
+    // SAFETY: reads a directory with the functions the program would use, which hide what does not exist.
     unsafe {
         let directory = libc::opendir(path.as_ptr());
         while !directory.is_null() && !libc::readdir64(directory).is_null() {
@@ -78,11 +78,11 @@ fn is_empty(path: &[u8]) -> bool {
             libc::closedir(directory);
         }
     }
-    // Itself, and the one around it.
+    // `.` and `..`.
     count <= 2
 }
 
-/// `rename` of a directory; none if it is no directory or not followed.
+/// `rename` of a directory; `None` if it is not a followed directory.
 pub(crate) unsafe fn rename(
     (directory, name): (c_int, *const c_char),
     (to_directory, to): (c_int, *const c_char),
@@ -107,7 +107,7 @@ pub(crate) unsafe fn rename(
     Some(if made { 0 } else { -1 })
 }
 
-/// Is there no such directory, although it is on disk?
+/// Does a directory not exist now, although it is on disk?
 pub(crate) unsafe fn is_missing(name: *const c_char, site: *const Site) -> bool {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -115,8 +115,8 @@ pub(crate) unsafe fn is_missing(name: *const c_char, site: *const Site) -> bool 
     }
 }
 
-/// Makes something under a temporary name, `ending` bytes before the end of the template: digits take the place of the
-/// `X`s, the same in every run.
+/// Creates something under a temporary name, `ending` bytes before the end of the template: digits replace the `X`s,
+/// the same in every run.
 pub(crate) unsafe fn make_temporary(
     template: *mut c_char,
     ending: c_int,

@@ -1,14 +1,14 @@
-//! Recognizes a recovery that never ends within milliseconds, by proof: its state repeats.
+//! Proves within milliseconds that a recovery never ends: its state repeats.
 //!
-//! A child that has run for a few milliseconds is looked at: it is stepped through, instruction by instruction, until
-//! registers, volatile memory and what it does to persistent memory are as they were twice before. One thread, the same
-//! state, no system call in between: it will do the same forever. A loop that counts, or is too long to be stepped
-//! through, is not recognized here; the limits of work and time end it.
+//! A child that has run for a few milliseconds is examined: it is single-stepped until registers, volatile memory and
+//! its effects on persistent memory repeat an earlier state twice. One thread, the same state and no system call in
+//! between: it will do the same forever. A loop that counts, or is too long to step through, is not recognized here;
+//! the limits on work and time end it.
 //!
-//! What is compared, and why it suffices: the registers where they stand at the same instruction of the program; every
-//! page of private memory that is there, the runtime's own included (its clock, for one), without the counters that
-//! bound a run; and the records of the two rounds, which must be alike and store the same, so that persistent memory is
-//! the same after each.
+//! What is compared, and why it suffices: the registers, at the same instruction of the program; every resident page of
+//! private memory, including the runtime's own (its clock, for one) but without the counters that bound a run; and the
+//! records of the two rounds, which must match and store the same values, so that persistent memory is the same after
+//! each.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{addr_of, null_mut};
@@ -25,51 +25,57 @@ use crate::system::{KeptErrno, raw_syscall};
 use crate::threads::running;
 use crate::{callers, signals};
 
-/// Processor time after which a child is looked at first, in microseconds, unless children are known to take longer; each
-/// time it doubles.
+/// Processor time in microseconds after which a child is first examined, unless children are known to take longer. It
+/// doubles each time.
 const FIRST_LOOK: i64 = 2_000;
-/// The longest that a child took which came to an end. Being looked at takes far longer than most recoveries do, so a child
-/// is not suspected before it takes twice that. Written in the parent only.
+/// The longest time that a terminating child took. Examining takes far longer than most recoveries run, so a child is
+/// not suspected before it takes twice that. Written in the parent only.
 static LONGEST: AtomicI64 = AtomicI64::new(0);
+/// The same with the time that the kernel took for it.
+static LONGEST_IN_ALL: AtomicI64 = AtomicI64::new(0);
+/// A recovery that takes so many times as long as the recorded run, and as any recovery that ended, does not end.
+const FAR_MORE: i64 = 1000;
+/// Less than this proves nothing, in seconds.
+const AT_LEAST: u64 = 2;
 /// Instructions a child is stepped through per look.
 const STEPS: u32 = 20_000;
-/// Looks in all: what did not repeat by then is left to the limits.
+/// Total number of looks; whatever has not repeated by then is left to the limits.
 const LOOKS: u32 = 6;
-/// How often memory is compared per look, and kind of place.
+/// Memory comparisons per look and kind of anchor.
 const COMPARISONS: u32 = 6;
-/// Bytes of private memory beyond which comparing takes longer than it saves.
+/// With more bytes of private memory than this, comparing takes longer than it saves.
 const MOST_MEMORY: u64 = 512 << 20;
-/// The flag of the processor that makes it stop after every instruction.
+/// The processor flag for single-stepping (TF).
 const STEP: i64 = 0x100;
-/// Flags that single-stepping itself changes.
+/// Flags that single-stepping itself modifies.
 const STEP_FLAGS: i64 = STEP | 0x10000;
 
-/// The state of the program at one instruction.
+/// The program's registers at one instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Registers {
     general: [i64; 17],
     vector: u64,
 }
 
-/// A state that the child may come by again.
+/// A state that the child may reach again.
 #[derive(Clone, Copy)]
 struct Anchor {
     /// Where it was first seen.
     registers: Option<Registers>,
-    /// What memory came to, and how many records there were, when it came by again.
+    /// Hash of memory and number of records at each recurrence.
     seen: [(u64, u64); 2],
     rounds: u32,
 }
 
-/// A look at the child.
+/// One examination of the child.
 struct Look {
     looks: u32,
     steps: u32,
-    /// Was the instruction before one of the runtime's?
+    /// Was the previous instruction part of the runtime?
     in_runtime: bool,
-    /// At an instruction of the program's, all registers alike.
+    /// At an instruction of the program, compared with all registers.
     anywhere: Anchor,
-    /// Where the program calls the runtime: only what a function is given, or must leave alone, is alike.
+    /// At a call into the runtime, compared only with arguments and callee-saved registers.
     at_call: Anchor,
 }
 
@@ -78,11 +84,11 @@ const IDLE: Look = Look { looks: 0, steps: 0, in_runtime: true, anywhere: NOWHER
 
 static LOOK: RunningThreadCell<Look> = RunningThreadCell::new(IDLE);
 
-/// Is code followed that was not rebuilt? It comes into the runtime between any two instructions, so that every register may
-/// matter, not only those that a call leaves alone.
+/// Is code followed that was not rebuilt? It enters the runtime between any two instructions, so every register may
+/// matter, not only callee-saved ones.
 static FOLLOWED: AtomicBool = AtomicBool::new(false);
 
-/// Code that was not rebuilt touches persistent memory.
+/// Records that code that was not rebuilt touches persistent memory.
 pub(crate) fn note_followed() {
     FOLLOWED.store(true, Relaxed);
 }
@@ -93,7 +99,7 @@ pub(crate) fn prepare() {
     for (signal, handler) in
         [(libc::SIGVTALRM, on_timer as *const () as usize), (libc::SIGTRAP, on_step as *const () as usize)]
     {
-        // SAFETY: plain data; the handlers are for these signals, and the program has not run yet.
+        // SAFETY: plain data; the handlers are for these signals, and the program has not started.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler;
@@ -105,24 +111,47 @@ pub(crate) fn prepare() {
 
 /// Called when a child of the checker begins.
 pub(crate) fn start() {
-    // Under a debugger a run may take all the time it wants.
+    // Under a debugger a run has no time limit.
     let bounded = session::control(|control| control.max_cpu_seconds > 0);
     if bounded && current_mode() == mode::RECOVER && !session::has_flag(flag::STRICT) {
         arm(first_look());
     }
 }
 
-/// A child came to an end by itself, after this much time of its own.
-pub(crate) fn note_ended(own: libc::timeval) {
-    let took = own.tv_sec * 1_000_000 + own.tv_usec;
-    LONGEST.fetch_max(took, Relaxed);
+/// Seconds of processor time after which the next child counts as one that does not end, of `most` at most.
+pub(crate) fn seconds_to_end(most: u32) -> u64 {
+    let recovers = session::control(|control| control.mode) == mode::RECOVER;
+    let longest = LONGEST_IN_ALL.load(Relaxed);
+    if recovers { far_more_than(longest, most) } else { most.into() }
+}
+
+fn far_more_than(longest: i64, most: u32) -> u64 {
+    let most = u64::from(most);
+    match longest.saturating_mul(FAR_MORE).cast_unsigned().div_ceil(1_000_000) {
+        0 => most,
+        far_more => far_more.max(AT_LEAST).min(most),
+    }
+}
+
+/// A child came to an end by itself, having used this much.
+pub(crate) fn note_ended(used: &libc::rusage) {
+    let microseconds = |time: libc::timeval| time.tv_sec * 1_000_000 + time.tv_usec;
+    let took = microseconds(used.ru_utime);
+    let in_all = took + microseconds(used.ru_stime);
+    if in_all > LONGEST_IN_ALL.load(Relaxed) {
+        LONGEST_IN_ALL.store(in_all, Relaxed);
+    }
+    // Written to only if need be: the page would be copied.
+    if took > LONGEST.load(Relaxed) {
+        LONGEST.store(took, Relaxed);
+    }
 }
 
 fn first_look() -> i64 {
     FIRST_LOOK.max(2 * LONGEST.load(Relaxed))
 }
 
-/// Sets the child's timer. Only time that the program itself runs counts.
+/// Sets the child's timer, which counts only the program's own processor time.
 fn arm(microseconds: i64) {
     let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let (tv_sec, tv_usec) = (microseconds / 1_000_000, microseconds % 1_000_000);
@@ -136,7 +165,7 @@ fn arm(microseconds: i64) {
     }
 }
 
-/// The child has run for a while: is to be looked at.
+/// The timer expired: examines the child.
 unsafe extern "C" fn on_timer(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     let _errno = KeptErrno::new();
     let context = context.cast::<libc::ucontext_t>();
@@ -152,7 +181,7 @@ unsafe extern "C" fn on_timer(_: c_int, _: *mut libc::siginfo_t, context: *mut c
     }
 }
 
-/// Will single steps come to [`on_step`]? The program may have other plans for the signal.
+/// Will single steps reach [`on_step`]? The program may use the signal itself.
 fn steps_are_ours(blocked: &libc::sigset_t) -> bool {
     // SAFETY: asks only.
     unsafe {
@@ -168,7 +197,7 @@ unsafe extern "C" fn on_step(_: c_int, info: *mut libc::siginfo_t, context: *mut
     unsafe {
         let general = &mut (*context).uc_mcontext.gregs;
         if general[libc::REG_EFL as usize] & STEP == 0 || (*info).si_code <= 0 {
-            // A breakpoint of the program's own: what would have become of it without us.
+            // A breakpoint of the program's own: restore what would have happened.
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = libc::SIG_DFL;
             signals::set_action(libc::SIGTRAP, &raw const action, null_mut());
@@ -188,7 +217,7 @@ unsafe extern "C" fn on_step(_: c_int, info: *mut libc::siginfo_t, context: *mut
 }
 
 impl Look {
-    /// The program is about to execute another instruction; gives whether to go on. Ends the process if its state repeats.
+    /// Called before each instruction; returns whether to continue. Ends the process if its state repeats.
     fn step(&mut self, context: &libc::mcontext_t) -> bool {
         self.steps += 1;
         let at = context.gregs[libc::REG_RIP as usize] as usize;
@@ -209,7 +238,7 @@ impl Look {
 }
 
 impl Anchor {
-    /// The program is at an instruction; gives whether to go on.
+    /// Compares the state at an instruction of the program; returns whether to continue.
     fn pass(&mut self, context: &libc::mcontext_t, registers: fn(&libc::mcontext_t) -> Registers) -> bool {
         let Some(anchor) = &self.registers else {
             self.registers = Some(registers(context));
@@ -233,7 +262,7 @@ impl Anchor {
     }
 }
 
-/// Did two rounds, each ending with so many records, do the same to persistent memory, and read nothing new?
+/// Did two rounds, given by the record counts at their ends, affect persistent memory alike and read nothing new?
 fn same_effect(start: u64, middle: u64, end: u64) -> bool {
     let recorded = session::recorded();
     let (Some(one), Some(other)) =
@@ -244,16 +273,16 @@ fn same_effect(start: u64, middle: u64, end: u64) -> bool {
     let alike = |(one, other): (&Record, &Record)| {
         let flushes = matches!(one.event_kind(), Some(Kind::Flush | Kind::FlushOpt));
         let what = |record: &Record| (record.kind(), record.address(), record.width(), record.site);
-        // The value of a flush is when it was issued.
+        // A flush's value is the time it was issued.
         what(one) == what(other) && (flushes || one.value == other.value)
     };
     let reads = |record: &Record| record.event_kind().is_none_or(|kind| kind == Kind::Load);
     one.len() == other.len() && one.iter().zip(other).all(alike) && !other.iter().any(reads)
 }
 
-/// Does the instruction ask for something from outside: a system call, a clock, chance?
+/// Does the instruction depend on the outside: a system call, a clock, random numbers?
 fn is_unpredictable(at: usize, context: &libc::mcontext_t) -> bool {
-    // SAFETY: the instruction is about to be executed; instructions do not end where nothing follows.
+    // SAFETY: the instruction is about to run, and code does not end right after an instruction.
     let byte = |offset: usize| unsafe { *((at + offset) as *const u8) };
     let mut offset = 0;
     while offset < 4 && matches!(byte(offset), 0x66 | 0xf2 | 0xf3 | 0x40..=0x4f) {
@@ -268,8 +297,8 @@ fn is_unpredictable(at: usize, context: &libc::mcontext_t) -> bool {
     }
 }
 
-/// What a function that is called can see of the registers, or must give back: whatever else they hold is left over from
-/// before. What a call is given beyond two arguments shows in the records that it leaves.
+/// The registers that a callee can read or must preserve; the others hold leftovers. Arguments beyond the second show
+/// in the records that the call leaves.
 fn at_call(context: &libc::mcontext_t) -> Registers {
     let mut general = [0; 17];
     for register in [
@@ -295,15 +324,14 @@ fn anywhere(context: &libc::mcontext_t) -> Registers {
     general.copy_from_slice(&context.gregs[..17]);
     let flags = context.gregs[libc::REG_EFL as usize] & !STEP_FLAGS;
     let mut hash = Hash(flags as u64);
-    // SAFETY: the kernel saved the state of the vector unit there; its first 512 bytes are always there, and say how many
-    // more there are.
+    // SAFETY: the kernel saved the vector state there; its first 512 bytes always exist and say how many more follow.
     unsafe {
         const MAGIC: u32 = 0x4650_5853;
         let saved = context.fpregs.cast::<u8>();
         if !saved.is_null() {
             let extended = saved.add(464).cast::<u32>();
             let bytes = if *extended == MAGIC { *extended.add(4) as usize } else { 0 };
-            // What describes the state itself, between the two parts, stays the same.
+            // The part in between describes the state itself, and never changes.
             hash.add(std::slice::from_raw_parts(saved.cast(), 416 / 8));
             hash.add(std::slice::from_raw_parts(saved.add(512).cast(), bytes.saturating_sub(512 + 8) / 8));
         }
@@ -321,10 +349,10 @@ impl Hash {
     }
 }
 
-/// What all private memory comes to that the program can write, from `stack` on upwards where that is; none if there is
-/// too much, or if it cannot be seen.
+/// A hash of all writable private memory, of the stack only from `stack` upwards; `None` if there is too much or it
+/// cannot be read.
 fn volatile_memory(stack: u64) -> Option<u64> {
-    // Leaf functions use what is just below the stack pointer, too.
+    // Leaf functions also use the red zone below the stack pointer.
     let stack = (stack - 128) & !7;
     let left_out = [
         (POOL_BASE + ALIAS_OFFSET, POOL_BASE + ALIAS_OFFSET + POOL_BYTES),
@@ -348,19 +376,20 @@ fn volatile_memory(stack: u64) -> Option<u64> {
     Some(hash.0)
 }
 
-/// Adds a range of memory, without some small ranges.
+/// Hashes a range of memory, leaving out some small ranges.
 fn hash_without(hash: &mut Hash, mut from: u64, to: u64, left_out: &[(u64, u64)]) {
     while from < to {
         let next = left_out.iter().filter(|(_, end)| *end > from).min().copied().unwrap_or((to, to));
         let until = next.0.clamp(from, to);
-        // SAFETY: the pages are there, and only this thread runs. Volatile, since the program is in the midst of things.
+        // SAFETY: the pages are resident, and only this thread runs. Volatile, because the program is interrupted
+        // midway.
         let words = unsafe { std::slice::from_raw_parts(from as *const u64, ((until - from) / 8) as usize) };
         hash.add(words);
         from = if until == to { to } else { next.1.next_multiple_of(8).max(until + 8) };
     }
 }
 
-/// The range of a line of `/proc/self/maps`, if it is private and can be written.
+/// The range of a line of `/proc/self/maps`, if it is private and writable.
 fn writable_private(line: &[u8]) -> Option<(u64, u64)> {
     let mut words = line.split(|byte| *byte == b' ');
     let (range, rights) = (words.next()?, words.next()?);
@@ -373,4 +402,18 @@ fn writable_private(line: &[u8]) -> Option<(u64, u64)> {
             .try_fold(0_u64, |number, digit| Some(number << 4 | u64::from((*digit as char).to_digit(16)?)))
     });
     Some((ends.next()??, ends.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_more_work_than_any_recovery_that_ended() {
+        assert_eq!(far_more_than(0, 10), 10, "none has ended");
+        assert_eq!(far_more_than(300, 10), 2);
+        assert_eq!(far_more_than(2_500, 10), 3);
+        assert_eq!(far_more_than(1_000_000, 10), 10);
+        assert_eq!(far_more_than(300, 0), 0, "not bounded");
+    }
 }

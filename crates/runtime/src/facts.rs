@@ -1,8 +1,8 @@
-//! What is known of persistent files besides their content: sizes and names.
+//! Metadata of persistent files: sizes and names.
 //!
-//! Each is a word of persistent memory, on a line of its own: the size of a file with the extent that holds its content,
-//! and the version of a directory's names. So they survive crashes or are lost as any other store is, apart from the
-//! content, and recovery that asks for them reads them. They are written back by `fsync` and its relatives.
+//! Each fact is a word of persistent memory on a line of its own: a file's size with the extent that holds its content,
+//! or the version of a directory's names. So facts survive crashes or are lost like any other store, independently of
+//! the content, and recovery reads them when it asks for them. `fsync` and its relatives write them back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_long};
@@ -18,11 +18,11 @@ use crate::system::kernel;
 use crate::threads::running;
 use crate::{access, processes, raw, session};
 
-/// The directories that this process has looked into.
+/// The directories this process has looked into.
 static DIRECTORIES: RunningThreadCell<BTreeMap<File, Directory>> = RunningThreadCell::new(BTreeMap::new());
-/// How many files of each name this process has created.
+/// The number of files of each name that this process has created.
 static CREATED: RunningThreadCell<BTreeMap<Vec<u8>, u64>> = RunningThreadCell::new(BTreeMap::new());
-/// Words that were stored since they were last written back.
+/// Words stored since they were last written back.
 static DIRTY: RunningThreadCell<BTreeSet<File>> = RunningThreadCell::new(BTreeSet::new());
 
 fn load(file: File, site: *const Site) -> u64 {
@@ -36,7 +36,7 @@ fn store(file: File, word: u64, site: *const Site) {
     DIRTY.with(|dirty| dirty.insert(file));
 }
 
-/// A file's size, and the extent that holds its content if it is not its own.
+/// A file's size, and the extent that holds its content if not its own.
 pub(crate) fn size(file: File, site: *const Site) -> (u64, Option<File>) {
     let word = load(file, site);
     let size = word & ((1 << PmFile::EXTENT_AT) - 1);
@@ -48,7 +48,7 @@ pub(crate) fn set_size(file: File, size: u64, extent: Option<File>, site: *const
     store(file, size | extent << PmFile::EXTENT_AT, site);
 }
 
-/// Begins to write back the words of these, and says whether there was anything to write back.
+/// Begins to write back these words, and returns whether any needed it.
 fn write_back(files: impl Iterator<Item = File>, site: *const Site) -> bool {
     let mut any = false;
     let others = processes::facts_of_others();
@@ -64,20 +64,20 @@ fn write_back(files: impl Iterator<Item = File>, site: *const Site) -> bool {
     any
 }
 
-/// Begins to write back what is known of a file: its size, and the names it has.
+/// Begins to write back a file's metadata: its size and its names.
 pub(crate) fn write_back_file(file: File, site: *const Site) -> bool {
     write_back(naming(file).into_iter().chain([file]), site)
 }
 
-/// Makes what is known of a file durable at once, as a mapping of a PM file system does before anything is stored through
-/// it. Nothing can crash just before: a program need not be ready for a file that is not yet mapped.
+/// Makes a file's metadata durable at once, as a PM file system does before the first store through a mapping. No crash
+/// happens just before: a program need not handle a file that is not mapped yet.
 pub(crate) fn settle_file(file: File, site: *const Site) {
     settle(naming(file).into_iter().chain([file]), site);
 }
 
 fn settle(files: impl Iterator<Item = File>, site: *const Site) {
     if running::concurrent() {
-        // What is stored may still wait in a buffer.
+        // Stores may still be in a store buffer.
         if write_back(files, site) {
             access::fence(Kind::StoreFence, site);
         }
@@ -90,7 +90,7 @@ fn settle(files: impl Iterator<Item = File>, site: *const Site) {
     }
 }
 
-/// The directories that name a file, and those that name them: a file that is durable can be reached.
+/// The directories that name a file, and their ancestors: a durable file must be reachable.
 fn naming(file: File) -> Vec<File> {
     let mut all = vec![file];
     let mut next = 0;
@@ -129,7 +129,7 @@ fn base_key(path: &[u8]) -> u64 {
     file_table::key(&[path, b"on disk"])
 }
 
-/// The entry of something, which is added if there is none; none if the table is full.
+/// The entry for a key, added if missing; `None` if the table is full.
 fn entry(key: u64, path: &[u8], site: *const Site) -> Option<(File, bool)> {
     let found = session::files(|tables| file_table::find_or_add(tables, key, path));
     if found.is_none() {
@@ -149,10 +149,10 @@ pub(crate) fn known_directory(path: &[u8]) -> Option<File> {
     session::files(|tables| file_table::taken(tables).iter().position(|entry| entry.key == key)).map(File)
 }
 
-/// Looks into a directory: what its names are depends on the crash.
+/// Looks into a directory: its names depend on the crash.
 fn look_into(directory: File, site: *const Site) {
     let known = DIRECTORIES.with(|known| known.get(&directory).map(|known| known.version));
-    // Another process may have changed its names meanwhile.
+    // Another process may have changed its names in the meantime.
     if known.is_none() || processes::were_several() {
         let version = load(directory, site);
         if known == Some(version) {
@@ -163,15 +163,15 @@ fn look_into(directory: File, site: *const Site) {
     }
 }
 
-/// What is on disk under a path: the kind of file, and its size.
+/// What is on disk at a path: the kind of file, and its size.
 pub(crate) fn on_disk(path: &[u8]) -> Option<(u32, u64)> {
     status_on_disk(path).map(|(mode, size)| (mode & libc::S_IFMT, size))
 }
 
-/// The mode and the size of what is on disk under a path.
+/// The mode and size of what is on disk at a path.
 fn status_on_disk(path: &[u8]) -> Option<(u32, u64)> {
     let path = CString::new(path).ok()?;
-    // SAFETY: the structure may be zero; the kernel fills it in.
+    // SAFETY: all-zero bytes are valid; the kernel fills the structure in.
     unsafe {
         let mut status: libc::stat = std::mem::zeroed();
         let answer = libc::syscall(
@@ -185,18 +185,18 @@ fn status_on_disk(path: &[u8]) -> Option<(u32, u64)> {
     }
 }
 
-/// Whether a directory on disk was made during the check; none if there is no directory.
+/// Whether a directory on disk was created during the check; `None` if there is none.
 fn was_made(path: &[u8]) -> Option<bool> {
     let (mode, _) = status_on_disk(path)?;
     (mode & libc::S_IFMT == libc::S_IFDIR).then_some(mode & MADE_DIRECTORY == MADE_DIRECTORY)
 }
 
-/// Is there a directory now? Those that were removed are still on disk, for recoveries that find them again.
+/// Does the directory exist now? Removed ones stay on disk for recoveries that still find them.
 pub(crate) fn is_directory(path: &[u8], site: *const Site) -> bool {
     was_made(path).is_some_and(|made| is_there(path, made, site))
 }
 
-/// Is a directory that is on disk there now?
+/// Does a directory that is on disk exist now?
 fn is_there(path: &[u8], made: bool, site: *const Site) -> bool {
     let changed = known_directory(parent(path)).and_then(|directory| {
         let looked_into = DIRECTORIES.with(|known| known.contains_key(&directory));
@@ -209,29 +209,29 @@ fn is_there(path: &[u8], made: bool, site: *const Site) -> bool {
     changed.map_or(!made, |it| it.is_some())
 }
 
-/// May the name stand for something else than on disk, because of what was done before the crash? If not, nothing
-/// needs to be read to know what it stands for.
+/// May the name mean something other than on disk because of operations before the crash? If not, nothing has to be
+/// read to resolve it.
 fn may_have_changed(path: &[u8]) -> bool {
     let crashes = session::control(|control| control.crashes);
     session::files(|tables| file_table::is_in_changes(tables, path, crashes))
 }
 
-/// Is the path one of a directory that is on disk and not there now, or below one?
+/// Is the path a directory that is on disk but does not exist now, or below one?
 pub(crate) fn is_hidden(path: &[u8], site: *const Site) -> bool {
     let ends = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     let mut ways = ends.chain([path.len()]).map(|end| &path[..end]);
     ways.any(|way| was_made(way).is_some_and(|made| !is_there(way, made, site)))
 }
 
-/// Was the directory made during the check, or may its name be another's?
+/// Was the directory created during the check, or may its name have been reassigned?
 pub(crate) fn is_followed_directory(path: &[u8]) -> bool {
     was_made(path) == Some(true) || known_directory(path).is_some()
 }
 
-/// A directory is there from now on; on disk, it may have been before. False if it cannot be made.
+/// Records that a directory exists; it may already be on disk. `false` if it cannot be created.
 pub(crate) fn make_directory(path: &[u8], mode: u32, site: *const Site) -> bool {
     let Ok(name) = CString::new(path) else { return false };
-    // SAFETY: makes a directory, or finds that a run before has.
+    // SAFETY: creates a directory, or finds that an earlier run has.
     unsafe {
         let name = name.as_ptr() as usize;
         if was_made(path).is_none() {
@@ -243,14 +243,14 @@ pub(crate) fn make_directory(path: &[u8], mode: u32, site: *const Site) -> bool 
         }
     }
     let Some(made) = directory(path, site) else { return false };
-    // It is empty, even if a crash lost that what was in one of this name was removed before it.
+    // It is empty, even if a crash lost the removals from an earlier directory of this name.
     DIRECTORIES.with(|known| known.insert(made, Directory::default()));
     store(made, 0, site);
     settle([made].into_iter(), site);
     change(&[(path, Some(made))], site)
 }
 
-/// The file that was there before the check.
+/// The file that existed before the check.
 fn base(path: &[u8], site: *const Site) -> Option<File> {
     let (kind, size) = on_disk(path)?;
     if kind == libc::S_IFDIR {
@@ -259,19 +259,19 @@ fn base(path: &[u8], site: *const Site) -> Option<File> {
     let (file, new) = entry(base_key(path), path, site)?;
     if new {
         session::set_durable(fact(file.0), &size.to_le_bytes());
-        // This process may have a copy of the page already.
+        // This process may already have a copy of the page.
         // SAFETY: the word is in the pool.
         unsafe { raw::poke(fact(file.0), 8, size) };
     }
     Some(file)
 }
 
-/// Is it the file that was under this path before the check?
+/// Is it the file that had this path before the check?
 pub(crate) fn is_base(entry: &PmFile) -> bool {
     entry.key == base_key(entry.path())
 }
 
-/// The file that a path stands for now.
+/// The file that a path currently names.
 pub(crate) fn lookup(path: &[u8], site: *const Site) -> Option<File> {
     let directory = directory(parent(path), site)?;
     look_into(directory, site);
@@ -279,7 +279,7 @@ pub(crate) fn lookup(path: &[u8], site: *const Site) -> Option<File> {
     changed.unwrap_or_else(|| base(path, site))
 }
 
-/// Has the path to do with a file of the table?
+/// Does the path involve a file of the table?
 pub(crate) fn is_known(path: &[u8], site: *const Site) -> bool {
     let (own, inside) = session::files(|tables| {
         let taken = file_table::taken(tables);
@@ -292,7 +292,7 @@ pub(crate) fn is_known(path: &[u8], site: *const Site) -> bool {
     DIRECTORIES.with(|known| known.get(&directory).is_some_and(|it| it.get(path).is_some()))
 }
 
-/// Gives names other files: all of one directory at once. False if the table is full.
+/// Rebinds names, all in one directory, in a single step. `false` if the table is full.
 fn change(names: &[(&[u8], Option<File>)], site: *const Site) -> bool {
     let Some(directory) = directory(parent(names[0].0), site) else { return false };
     look_into(directory, site);
@@ -308,23 +308,27 @@ fn change(names: &[(&[u8], Option<File>)], site: *const Site) -> bool {
     version.is_some()
 }
 
-/// Creates a file.
 pub(crate) fn create(path: &[u8], site: *const Site) -> Option<File> {
     let directory = directory(parent(path), site)?;
     look_into(directory, site);
-    // The how-manieth of its name in this run: recoveries that do the same use the same entry.
+    // Numbered per name within the run: recoveries that do the same use the same entry.
     let number = CREATED.with(|created| {
         let count = created.entry(path.to_vec()).or_default();
         *count += 1;
         *count
     });
     let crashes = session::control(|control| control.crashes);
-    let key = file_table::key(&[path, b"created", &number.to_le_bytes(), &crashes.to_le_bytes()]);
+    // A file of this name that `--setup` or another process has created may still be there under a new name.
+    let others = crashes == 0 || processes::were_several();
+    let version = DIRECTORIES.with(|known| known.get(&directory).map_or(0, |known| known.version));
+    let version = if others { version } else { 0 };
+    let parts = [number, u64::from(crashes), version].map(u64::to_le_bytes);
+    let key = file_table::key(&[path, b"created", &parts[0], &parts[1], &parts[2]]);
     let (file, _) = entry(key, path, site)?;
     change(&[(path, Some(file))], site).then_some(file)
 }
 
-/// An extent for new content of a file.
+/// A new extent for a file's content.
 pub(crate) fn new_extent(file: File, before: Option<File>, site: *const Site) -> Option<File> {
     let crashes = session::control(|control| control.crashes);
     let (key, path) = session::files(|tables| {
@@ -336,18 +340,18 @@ pub(crate) fn new_extent(file: File, before: Option<File>, site: *const Site) ->
     entry(key, &path, site).map(|(file, _)| file)
 }
 
-/// A name is removed.
+/// Removes a name.
 pub(crate) fn remove(path: &[u8], site: *const Site) {
     change(&[(path, None)], site);
 }
 
-/// A file gets another name as well.
+/// Adds a name to a file.
 pub(crate) fn link(path: &[u8], file: File, site: *const Site) {
     change(&[(path, Some(file))], site);
 }
 
-/// A file gets another name instead. Between two directories that is durable at once, the new name first: file systems
-/// keep such a rename together, and one word cannot.
+/// Renames a file. Between two directories this is durable at once, the new name first: file systems keep such a rename
+/// atomic, and one word cannot express it.
 pub(crate) fn rename(from: &[u8], to: &[u8], file: File, site: *const Site) {
     if parent(from) == parent(to) {
         change(&[(from, None), (to, Some(file))], site);
@@ -360,7 +364,7 @@ pub(crate) fn rename(from: &[u8], to: &[u8], file: File, site: *const Site) {
     }
 }
 
-/// The paths in a directory that changed since the check began: there now, or no longer.
+/// The paths in a directory that have changed since the check began, whether present or removed.
 pub(crate) fn changed_names(path: &[u8], site: *const Site) -> Vec<(Vec<u8>, bool)> {
     let Some(directory) = known_directory(path) else { return Vec::new() };
     look_into(directory, site);

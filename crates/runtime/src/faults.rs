@@ -1,8 +1,8 @@
-//! Where the program crashes: the last thing that a process says before a signal ends it.
+//! Reports where the program crashes when a signal ends a process.
 //!
-//! A signal says nothing of its place to whoever waits for the process. So the runtime handles those that mean a bug,
-//! unless the program or a sanitizer does, and prints what the checker makes a place of: the site of the innermost
-//! call from rebuilt code, or of any code if there is none. Then the signal does what it would have done.
+//! The parent does not learn from a signal where it happened. So the runtime handles the signals that indicate a bug,
+//! unless the program or a sanitizer does, and prints the location for the checker: the site of the innermost call from
+//! rebuilt code, or from any code if there is none. Then the signal takes its normal course.
 
 use std::ffi::{c_int, c_void};
 use std::fmt::Write as _;
@@ -16,12 +16,12 @@ use crate::session::recording;
 use crate::system::{KeptErrno, write_error};
 use crate::{callers, raw};
 
-/// `SIGABRT` is not among them: what aborts says why.
+/// `SIGABRT` is not among them: whatever aborts says why.
 const SIGNALS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
 
 const STACK: usize = 64 << 10;
 
-/// Text of a fixed size: signal handlers allocate nothing.
+/// Fixed-size text: signal handlers must not allocate.
 struct Line {
     bytes: [u8; 160],
     length: usize,
@@ -37,10 +37,10 @@ impl std::fmt::Write for Line {
     }
 }
 
-/// Before the program is parked: the first use of this loads a library, which is nothing for a signal handler.
+/// Called before the program is parked: the first backtrace loads a library, which a signal handler must not do.
 pub(crate) fn prepare() {
     let mut nothing = [null_mut(); 1];
-    // SAFETY: there is room for one.
+    // SAFETY: the buffer has room for one frame.
     unsafe { libc::backtrace(nothing.as_mut_ptr(), 1) };
 }
 
@@ -57,21 +57,21 @@ pub(crate) fn start() {
             }
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as usize;
-            // The second time nobody is in the way.
+            // Resets itself, so that the second signal ends the process.
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
             act(signal, &raw const action, null_mut());
         }
     }
 }
 
-/// Gives the calling thread a stack for signal handlers, if it has none.
+/// Gives the calling thread an alternate signal stack, if it has none.
 pub(crate) fn give_alternate_stack() {
     // SAFETY: the stack stays as long as the process.
     unsafe {
         let mut before: libc::stack_t = std::mem::zeroed();
         libc::sigaltstack(std::ptr::null(), &raw mut before);
         if before.ss_flags & libc::SS_DISABLE != 0 {
-            // Not cleared: its pages are few processes' to need, and each of them costs a fault.
+            // Not cleared: few processes need its pages, and each costs a fault.
             let memory = Vec::<u8>::with_capacity(STACK).leak().as_mut_ptr();
             let stack = libc::stack_t { ss_sp: memory.cast(), ss_flags: 0, ss_size: STACK };
             libc::sigaltstack(&raw const stack, null_mut());
@@ -102,9 +102,9 @@ unsafe extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, contex
             register(libc::REG_RSP),
         )
     };
-    // Sent by somebody, not made by an instruction.
+    // Sent by a process, not raised by an instruction.
     if code <= 0 {
-        // SAFETY: the program gets what was sent to it.
+        // SAFETY: redelivers the signal to the program.
         unsafe { libc::raise(signal) };
         return;
     }
@@ -117,20 +117,20 @@ unsafe extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, contex
     // The instruction runs again, and ends the process.
 }
 
-/// The site of the innermost call from rebuilt code; 0 if nothing is known.
+/// The site of the innermost call from rebuilt code; 0 if unknown.
 fn place(instruction: usize, address: usize, stack: usize) -> u32 {
     let number = |site: *const Site| callers::number(site as usize);
     if callers::is_instrumented(instruction) {
         return number(callers::place(instruction)).unwrap_or(0);
     }
     if instruction == address {
-        // A call to nowhere: it has just pushed where it came from.
-        // SAFETY: the stack was written to by the instruction before.
+        // A call through a bad pointer: the return address was just pushed.
+        // SAFETY: the previous instruction wrote to the stack.
         let caller = unsafe { raw::peek(stack as u64, 8) } as usize;
         return number(callers::site(caller)).unwrap_or(0);
     }
     let mut frames = [null_mut(); 64];
-    // SAFETY: there is room for so many frames.
+    // SAFETY: the buffer has room for that many frames.
     let depth = unsafe { libc::backtrace(frames.as_mut_ptr(), frames.len() as c_int) }.max(0) as usize;
     let frames = frames[..depth].iter().map(|frame| *frame as usize);
     let mut frames = frames.skip_while(|frame| *frame != instruction).skip(1);

@@ -1,7 +1,8 @@
-//! Which persistent files, extents and directories there are, where in the pool they are, what their names are, and
-//! which descriptors are open for them.
+//! The table of persistent files, extents and directories: their places in the pool, their names, and the descriptors
+//! open for them.
 //!
-//! The tables are in shared memory and only ever grow; descriptors and directories as they are now are this process's.
+//! The tables are in shared memory and only ever grow; descriptors and the current state of directories are per
+//! process.
 
 #![forbid(unsafe_code)]
 
@@ -12,20 +13,20 @@ use crashproof_protocol::{FILES, MAX_CHANGES, MAX_FILES, MAX_PATH, NameChange, P
 
 pub(crate) const HUGE: u64 = 2 << 20;
 const GIANT: u64 = 1 << 30;
-/// Room of a small file: it may grow, and addresses cost nothing.
+/// Room for a small file: it may grow, and address space is free.
 const SMALL: u64 = 256 << 20;
 
-/// A file, an extent or a directory, by its place in the table.
+/// A file, an extent or a directory, by its index in the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct File(pub(crate) usize);
 
-/// The part of the pool that is a file's.
+/// The part of the pool that belongs to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Extent {
     /// First address; 0 while it has no content.
     pub(crate) place: u64,
     pub(crate) room: u64,
-    /// How far it was ever used.
+    /// How many bytes have ever been used.
     pub(crate) used: u64,
 }
 
@@ -33,12 +34,12 @@ pub(crate) fn extent(entry: &PmFile) -> Extent {
     Extent { place: entry.place, room: entry.room, used: entry.used }
 }
 
-/// Entries that are taken.
+/// The entries in use.
 pub(crate) fn taken(tables: &Tables) -> &[PmFile] {
     &tables.files[..(tables.file_count as usize).min(MAX_FILES)]
 }
 
-/// A number for what identifies something in all runs; never 0.
+/// A key that identifies something across all runs; never 0.
 pub(crate) fn key(parts: &[&[u8]]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for part in parts {
@@ -49,8 +50,8 @@ pub(crate) fn key(parts: &[&[u8]]) -> u64 {
     (hash ^ hash >> 29) | 1
 }
 
-/// The entry with this key, which is added if there is none, and whether it was; none if the table is full or the path
-/// too long.
+/// Finds the entry with this key or adds it, and returns whether it was added; `None` if the table is full or the path
+/// is too long.
 pub(crate) fn find_or_add(tables: &mut Tables, key: u64, path: &[u8]) -> Option<(File, bool)> {
     if let Some(known) = taken(tables).iter().position(|entry| entry.key == key) {
         return Some((File(known), false));
@@ -65,7 +66,7 @@ pub(crate) fn find_or_add(tables: &mut Tables, key: u64, path: &[u8]) -> Option<
     Some((File(free), true))
 }
 
-/// How much room a file gets: enough to grow.
+/// How much room to reserve for a file so that it can grow.
 fn room_for(bytes: u64) -> u64 {
     if bytes >= GIANT {
         (2 * bytes).next_multiple_of(GIANT)
@@ -74,18 +75,18 @@ fn room_for(bytes: u64) -> u64 {
     }
 }
 
-/// What giving a file its place came to.
+/// The result of assigning a file its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
-    /// It had it before.
+    /// It already had one.
     Known(u64),
-    /// It has it now, and its content must be loaded.
+    /// Just assigned; its content must be loaded.
     New(u64),
     /// The pool is full.
     None,
 }
 
-/// Gives a file a place with room for so many bytes.
+/// Assigns a file a place with room for this many bytes.
 pub(crate) fn place(tables: &mut Tables, file: File, bytes: u64) -> Place {
     tables.files[file.0].used = tables.files[file.0].used.max(bytes);
     if tables.files[file.0].place != 0 {
@@ -105,43 +106,43 @@ pub(crate) fn place(tables: &mut Tables, file: File, bytes: u64) -> Place {
     Place::New(start)
 }
 
-/// Is a range within the place of one file?
+/// Is a range within one file's place?
 pub(crate) fn within_one(tables: &Tables, start: u64, bytes: u64) -> bool {
     taken(tables).iter().any(|entry| start >= entry.place && start + bytes <= entry.place + entry.room)
 }
 
-/// Changes of names, the oldest first.
+/// Name changes, oldest first.
 fn changes(tables: &Tables) -> &[NameChange] {
     &tables.changes[..(tables.change_count as usize).min(MAX_CHANGES)]
 }
 
-/// Does any change concern the name that a run after this number of crashes may find?
+/// Does any change concern a name that a run after this many crashes may find?
 pub(crate) fn is_in_changes(tables: &Tables, path: &[u8], crashes: u32) -> bool {
     let is_it =
         |name: &[u8; MAX_PATH]| name.starts_with(path) && name.get(path.len()).is_none_or(|end| *end == 0);
     let all = changes(tables);
     let recorded = (tables.recorded_changes as usize).min(all.len());
-    // What the recovery before this one did may have survived.
+    // Changes by the previous recovery may have survived.
     let found = if crashes > 1 { all } else { &all[..recorded] };
     found.iter().any(|change| change.names.iter().any(|(_, name)| is_it(name)))
 }
 
-/// Does the table have anything below a directory?
+/// Does the table contain anything below a directory?
 pub(crate) fn has_below(tables: &Tables, path: &[u8]) -> bool {
     let is_below =
         |entry: &PmFile| entry.path().strip_prefix(path).is_some_and(|rest| rest.starts_with(b"/"));
     taken(tables).iter().any(is_below)
 }
 
-/// Names, each with its file, or none.
+/// Names, each with its file, or `None`.
 type Names = BTreeMap<Vec<u8>, Option<File>>;
 
-/// A directory as it is now.
+/// A directory's current state.
 #[derive(Default)]
 pub(crate) struct Directory {
-    /// What its word holds.
+    /// The value of its word.
     pub(crate) version: u64,
-    /// Names that changed since the check began.
+    /// Names that have changed since the check began.
     names: Names,
 }
 
@@ -154,7 +155,7 @@ impl Directory {
         while let Some(change) = changes.iter().find(|change| at != 0 && change.version == at) {
             for (file, path) in &change.names {
                 let end = path.iter().position(|byte| *byte == 0).unwrap_or(0);
-                // A later change decides, and was met before.
+                // A later change takes precedence, and was seen before.
                 if end > 0 && !directory.names.contains_key(&path[..end]) {
                     directory.names.insert(path[..end].to_vec(), (*file as usize).checked_sub(1).map(File));
                 }
@@ -164,12 +165,12 @@ impl Directory {
         directory
     }
 
-    /// What a name stands for, if it changed.
+    /// What a name stands for, if it has changed.
     pub(crate) fn get(&self, path: &[u8]) -> Option<Option<File>> {
         self.names.get(path).copied()
     }
 
-    /// Is a name of the file among those that changed?
+    /// Is the file named by any of the changed names?
     pub(crate) fn names_file(&self, file: File) -> bool {
         self.names.values().any(|it| *it == Some(file))
     }
@@ -179,7 +180,7 @@ impl Directory {
         self.names.iter().map(|(path, file)| (path.as_slice(), *file))
     }
 
-    /// Gives names other files; the version of the directory is then another. False if the table is full.
+    /// Rebinds names, which gives the directory a new version. `false` if the table is full.
     pub(crate) fn change(
         &mut self,
         tables: &mut Tables,
@@ -215,14 +216,14 @@ impl Directory {
     }
 }
 
-/// Descriptors that can be followed.
+/// The number of descriptors that can be followed.
 const DESCRIPTORS: usize = 4096;
 
 /// Which file a descriptor is open for.
 pub(crate) struct Descriptors {
-    /// The file's place in the table, and one; 0 if it is none of them.
+    /// The file's index in the table plus one; 0 if the file is not followed.
     open: [u16; DESCRIPTORS],
-    /// The descriptor opened last.
+    /// The most recently opened descriptor.
     latest: c_int,
 }
 
@@ -236,7 +237,7 @@ impl Descriptors {
         Some(File(usize::from(number).checked_sub(1)?))
     }
 
-    /// A descriptor is open for a file from now on, or for none.
+    /// Records that a descriptor is open for a file, or for none.
     pub(crate) fn follow(&mut self, descriptor: c_int, file: Option<File>) {
         if let Some(slot) = usize::try_from(descriptor).ok().and_then(|at| self.open.get_mut(at)) {
             *slot = file.map_or(0, |file| file.0 as u16 + 1);
@@ -246,12 +247,12 @@ impl Descriptors {
         }
     }
 
-    /// Descriptors from `first` to `last` are closed.
+    /// Records that descriptors `first` to `last` are closed.
     pub(crate) fn close(&mut self, first: usize, last: usize) {
         self.open.iter_mut().take(last.saturating_add(1)).skip(first).for_each(|slot| *slot = 0);
     }
 
-    /// The descriptor opened last, if it is still open for one of the files.
+    /// The most recently opened descriptor, if it is still open for a followed file.
     pub(crate) fn latest(&self) -> Option<(c_int, File)> {
         self.file(self.latest).map(|file| (self.latest, file))
     }
@@ -262,7 +263,7 @@ mod tests {
     use super::*;
 
     fn tables() -> Box<Tables> {
-        // SAFETY would be needed for less memory: made on the heap, entry by entry.
+        // Built on the heap entry by entry: a cheaper way would need unsafe code.
         let file = PmFile { place: 0, room: 0, used: 0, mapped: 0, key: 0, path: [0; MAX_PATH] };
         let change = NameChange { version: 0, before: 0, names: [(0, [0; MAX_PATH]); 2] };
         let files: Box<[PmFile; MAX_FILES]> = vec![file; MAX_FILES].try_into().expect("so many");
@@ -277,7 +278,7 @@ mod tests {
     }
 
     fn with_tables(test: fn(&mut Tables)) {
-        // They are too large for the stack of a test.
+        // The tables are too large for a test's stack.
         let thread = std::thread::Builder::new().stack_size(1 << 30).spawn(move || test(&mut tables()));
         thread.expect("a thread").join().expect("the test");
     }
@@ -320,7 +321,7 @@ mod tests {
             assert_eq!((before.get(b"/d/a"), before.get(b"/d/b")), (Some(Some(file)), None));
             let after = Directory::at(tables, now.version);
             assert_eq!((after.get(b"/d/a"), after.get(b"/d/b")), (Some(None), Some(Some(file))));
-            // The same again makes no new version; after a crash it does.
+            // The same change again makes no new version; after a crash it does.
             let mut again = Directory::default();
             assert!(again.change(tables, 0, &[(b"/d/a", Some(file))]) && again.version == created);
             let mut later = Directory::default();

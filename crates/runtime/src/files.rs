@@ -1,17 +1,17 @@
-//! Files that are persistent.
+//! Persistent files.
 //!
-//! The program never gets hold of them: what it opens is a stand-in in memory that has their size, and reading, writing and
-//! mapping go to the pool, where a file's content has a place that stays the same in every run. What it held before the
-//! check is durable content from the start. So every recovery finds what survived, none sees what another did, and the
-//! user's files are never changed. Sizes and names are in `facts`.
+//! The program never gets hold of the real files. It opens a stand-in in memory with the file's size; reading, writing
+//! and mapping go to the pool, where the content has the same place in every run. What the file held before the check
+//! is durable content from the start. So every recovery finds exactly what survived, no recovery sees another's
+//! changes, and the user's files are never modified. Sizes and names are in `facts`.
 //!
-//! Which files that are: those on the PM path, those that libpmem maps, and with [`flag::ALL_FILES`] all that the program
-//! writes. On a PM file system `write` is durable when it returns, and mapping a file makes its size and name durable
-//! (as MAP_SYNC does); on a disk ([`flag::DISK`]) nothing is before `fsync` and its relatives.
+//! Which files these are: those on the PM path, those that libpmem maps, and with [`flag::ALL_FILES`] all files the
+//! program writes. On a PM file system `write` is durable when it returns, and mapping a file makes its size and name
+//! durable (as MAP_SYNC does); on a disk ([`flag::DISK`]) nothing is durable before `fsync` and its relatives.
 //!
-//! Programs that first reserve addresses (an inaccessible anonymous mapping) and then map into them, as
-//! PMDK does, are given the place of the file they opened last as the reservation. Pool sets of several
-//! files mapped one after another do not work this way; the verdict says so.
+//! A program that first reserves addresses (an inaccessible anonymous mapping) and then maps into them, as PMDK does,
+//! gets the place of the most recently opened file as the reservation. Pool sets of several files mapped one after
+//! another do not work this way; the verdict says so.
 //!
 //! Simplifications: an unmapped file can still be accessed; protections are ignored.
 
@@ -36,12 +36,12 @@ use crate::recorder::unknown;
 use crate::system::{fail, kernel};
 use crate::{facts, session};
 
-/// The path without links, of what is on disk. Not by the C library's function, which is interposed.
+/// Resolves the path of a file on disk, without the C library's function, which is interposed.
 fn canonical(path: &Path) -> Option<PathBuf> {
     static REAL: Real = Real::new("realpath\0", None);
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;
     let mut found = [0u8; libc::PATH_MAX as usize];
-    // SAFETY: that is the real function's type, and there is room for any path.
+    // SAFETY: the symbol has this type, and the buffer has room for any path.
     let real = unsafe {
         let find: unsafe extern "C" fn(*const c_char, *mut u8) -> *mut c_char =
             std::mem::transmute(REAL.get());
@@ -60,16 +60,16 @@ pub(crate) fn on_pm_path(path: &[u8]) -> bool {
         // A file may be named before it exists.
         exact if exact == path => true,
         directory => {
-            // A directory that does not exist has nothing below it.
+            // Nothing exists below a directory that does not exist.
             let real = canonical(Path::new(OsStr::from_bytes(directory)));
             real.is_some_and(|real| Path::new(OsStr::from_bytes(path)).starts_with(real))
         }
     })
 }
 
-/// May a program keep data there, or does the path belong to the system?
+/// May a program keep data there, or is it a system path?
 fn is_ordinary(path: &[u8]) -> bool {
-    // Files that stand for persistent memory are often in /dev/shm; semaphores are, too.
+    // Files that emulate persistent memory are often in /dev/shm, but so are semaphores.
     let shared = path.starts_with(b"/dev/shm/") && !path.starts_with(b"/dev/shm/sem.");
     (shared || ![&b"/dev/"[..], b"/proc/", b"/sys/"].iter().any(|start| path.starts_with(start)))
         && facts::on_disk(path).is_none_or(|(kind, _)| kind == libc::S_IFREG)
@@ -83,19 +83,19 @@ pub(crate) fn holds_pm_path(directory: &[u8]) -> bool {
     paths.any(|path| path.strip_prefix(directory).is_some_and(|rest| rest.starts_with(b"/")))
 }
 
-/// Is what has this path followed?
+/// Is the file with this path followed?
 fn is_followed(path: &[u8], writes: bool, site: *const Site) -> bool {
     let all = session::has_flag(flag::ALL_FILES | flag::DISCOVER) || session::undoes_files();
     on_pm_path(path) || facts::is_known(path, site) || all && writes && is_ordinary(path)
 }
 
-/// The path of what a descriptor is open for.
+/// The path of a descriptor's file.
 pub(crate) fn path_of(descriptor: c_int) -> Option<Vec<u8>> {
     let link = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).ok()?;
     Some(link.as_os_str().as_bytes().to_vec())
 }
 
-/// The path a name stands for, even if nothing is there.
+/// The path that a name denotes, even if nothing exists there.
 pub(crate) unsafe fn path_at(directory: c_int, name: *const c_char) -> Option<Vec<u8>> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -115,13 +115,13 @@ pub(crate) unsafe fn path_at(directory: c_int, name: *const c_char) -> Option<Ve
     }
 }
 
-/// What a name stands for.
+/// What a name denotes.
 pub(crate) enum Standing {
     /// Nothing that is followed.
     Other,
-    /// Nothing, or not what is on disk under it.
+    /// Nothing; what is on disk under this name does not exist now.
     Missing,
-    /// This file.
+    /// A followed file.
     File(File),
 }
 
@@ -147,7 +147,6 @@ unsafe fn followed_path(
     }
 }
 
-/// What a name stands for.
 pub(crate) unsafe fn standing(directory: c_int, name: *const c_char, site: *const Site) -> Standing {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -159,7 +158,7 @@ pub(crate) unsafe fn standing(directory: c_int, name: *const c_char, site: *cons
     }
 }
 
-/// Opens by way of `open`; follows what is persistent, or anything with `anywhere`.
+/// Opens with `open`; follows the file if it is persistent, or in any case with `anywhere`.
 pub(crate) unsafe fn open_with(
     directory: c_int,
     name: *const c_char,
@@ -178,7 +177,7 @@ pub(crate) unsafe fn open_with(
         let path = if name.is_null() { None } else { path_at(directory, name) };
         let Some(path) = path else { return open(flags) };
         if flags & libc::O_TMPFILE == libc::O_TMPFILE {
-            // Gone after a crash, so it is not persistent.
+            // It does not survive a crash, so it is not persistent.
             return open(flags);
         }
         let there = facts::on_disk(&path);
@@ -211,7 +210,7 @@ pub(crate) unsafe fn open_with(
     }
 }
 
-/// Notes a file that is written and not followed: if there turns out to be no persistent memory, it is worth a word.
+/// Records a written file that is not followed: worth mentioning if no persistent memory is found.
 fn note_written(path: &[u8]) {
     session::control(|control| {
         if session::recording() && control.written_outside[0] == 0 && path.len() < MAX_PATH {
@@ -220,7 +219,6 @@ fn note_written(path: &[u8]) {
     });
 }
 
-/// Opens a file that is followed.
 fn open_followed(path: &[u8], flags: c_int, site: *const Site) -> c_int {
     if facts::is_hidden(path, site) {
         return fail(libc::ENOENT);
@@ -249,10 +247,10 @@ fn open_followed(path: &[u8], flags: c_int, site: *const Site) -> c_int {
     if flags & libc::O_TRUNC != 0 && writes {
         set_size(file, 0, site);
     }
-    // A description of its own, with a position of its own.
+    // A separate open file description, with its own position.
     let name = CString::new(format!("/proc/self/fd/{stand_in}")).expect("no zero");
     let gone = libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_DIRECT | libc::O_NOFOLLOW;
-    // SAFETY: opens what the runtime made.
+    // SAFETY: opens the runtime's own file.
     let descriptor = unsafe {
         let here = libc::AT_FDCWD as usize;
         kernel(libc::SYS_openat, [here, name.as_ptr() as usize, (flags & !gone) as usize, 0, 0, 0])
@@ -262,7 +260,7 @@ fn open_followed(path: &[u8], flags: c_int, site: *const Site) -> c_int {
     descriptor
 }
 
-/// May the file on disk be opened like this?
+/// Do the permissions of the file on disk allow this?
 fn is_permitted(path: &[u8], writes: bool) -> bool {
     let Ok(path) = CString::new(path) else { return false };
     let mode = if writes { libc::R_OK | libc::W_OK } else { libc::R_OK };
@@ -272,7 +270,7 @@ fn is_permitted(path: &[u8], writes: bool) -> bool {
     }
 }
 
-/// Opens a file that is followed as a stream would; none if it is not.
+/// Opens a followed file as a stream would; `None` if it is not followed.
 pub(crate) unsafe fn open_for_stream(name: *const c_char, flags: c_int, site: *const Site) -> Option<c_int> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -282,7 +280,7 @@ pub(crate) unsafe fn open_for_stream(name: *const c_char, flags: c_int, site: *c
     }
 }
 
-/// Would a stream of this name be of a file that is followed?
+/// Would a stream opened under this name refer to a followed file?
 pub(crate) unsafe fn is_for_stream(name: *const c_char, mode: *const c_char, site: *const Site) -> bool {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -292,8 +290,8 @@ pub(crate) unsafe fn is_for_stream(name: *const c_char, mode: *const c_char, sit
     }
 }
 
-/// The path that a name stands for, if it is of a file that is followed and was not there when the check began, or is no
-/// longer: the kernel does not know.
+/// The path of a followed file that did not exist when the check began, or no longer exists: the kernel cannot resolve
+/// it.
 pub(crate) unsafe fn real_path(name: *const c_char, site: *const Site) -> Option<Option<Vec<u8>>> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -302,7 +300,7 @@ pub(crate) unsafe fn real_path(name: *const c_char, site: *const Site) -> Option
     }
 }
 
-/// Is there any file whose name may not be what is on disk?
+/// Does any file's name differ from what is on disk?
 pub(crate) fn have_names() -> bool {
     session::files(|tables| !crate::file_table::taken(tables).is_empty())
 }
@@ -357,7 +355,7 @@ pub(crate) unsafe fn rename(
     Some(0)
 }
 
-/// Opens a file that is persistent memory wherever it is.
+/// Opens a file that is persistent memory regardless of its path.
 pub(crate) unsafe fn open_anywhere(
     name: *const c_char,
     flags: c_int,
@@ -373,7 +371,7 @@ pub(crate) unsafe fn open_anywhere(
     }
 }
 
-/// Follows a descriptor that the program opened itself, whatever it is open for.
+/// Follows a descriptor the program opened itself, whatever it refers to.
 pub(crate) fn adopt(descriptor: c_int, site: *const Site) -> Option<File> {
     if let Some(file) = file_of(descriptor) {
         return Some(file);

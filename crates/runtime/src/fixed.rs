@@ -1,12 +1,12 @@
-//! Mappings of persistent files at addresses that the program chose (`MAP_FIXED`).
+//! Mappings of persistent files at addresses the program chose (`MAP_FIXED`).
 //!
-//! The content is in the pool all the same; at the program's address there is memory without access rights. Whatever
-//! touches it faults and is followed, rebuilt code too, as if the access had been to the pool.
+//! The content is in the pool as usual; the program's address range is mapped without access rights. Every access there
+//! faults and is followed, even from rebuilt code, as if it had been to the pool.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-/// A range of addresses, and where in the pool its content is.
+/// A range of addresses, and where its content is in the pool.
 struct Window {
     start: AtomicU64,
     end: AtomicU64,
@@ -17,10 +17,10 @@ const MOST: usize = 64;
 
 static WINDOWS: [Window; MOST] =
     [const { Window { start: AtomicU64::new(0), end: AtomicU64::new(0), pool: AtomicU64::new(0) } }; MOST];
-/// Signal handlers look at them at any time: one is complete before it counts.
+/// Signal handlers may read the windows at any time, so each is complete before it is counted.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Adds a mapping; false if there are too many.
+/// Adds a mapping; `false` if there are too many.
 pub(crate) fn add(start: u64, bytes: u64, pool: u64) -> bool {
     remove(start, bytes);
     let count = COUNT.load(Relaxed);
@@ -33,7 +33,7 @@ pub(crate) fn add(start: u64, bytes: u64, pool: u64) -> bool {
     true
 }
 
-/// Mappings within a range are gone.
+/// Removes the mappings within a range.
 pub(crate) fn remove(start: u64, bytes: u64) {
     for window in &WINDOWS[..COUNT.load(Relaxed)] {
         if window.start.load(Relaxed) >= start && window.end.load(Relaxed) <= start + bytes {
@@ -42,7 +42,7 @@ pub(crate) fn remove(start: u64, bytes: u64) {
     }
 }
 
-/// The address in the pool that an address of such a mapping stands for.
+/// The pool address for an address in such a mapping.
 #[inline]
 pub(crate) fn pool_address(address: u64) -> Option<u64> {
     let count = COUNT.load(Acquire);
@@ -55,7 +55,7 @@ pub(crate) fn pool_address(address: u64) -> Option<u64> {
     Some(address - window.start.load(Relaxed) + window.pool.load(Relaxed))
 }
 
-/// The same; any other address stays what it is.
+/// The same, but any other address is returned unchanged.
 #[inline]
 pub(crate) fn in_pool(address: u64) -> u64 {
     pool_address(address).unwrap_or(address)

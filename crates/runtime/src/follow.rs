@@ -1,21 +1,22 @@
-//! Code that was not rebuilt, followed by faults.
+//! Follows code that was not rebuilt, by means of faults.
 //!
 //! The pool is mapped at its alias, where rebuilt code and the runtime read and write; its window, whose addresses
-//! programs have, is inaccessible. Whatever else touches the window faults: libraries of the distribution, libc's own
-//! stores, assembly that the plugin does not understand, whole programs that were never near `crashproof cc`. The handler
-//! decodes the instruction, performs what it does to PM the way rebuilt code does, and lets the rest of it run:
+//! programs have, is inaccessible. All other accesses to the window fault: those of the distribution's libraries,
+//! libc's own stores, assembly the plugin does not understand, and entire programs never compiled with `crashproof cc`.
+//! The handler decodes the instruction, performs its PM accesses the way rebuilt code does, and lets the rest of it
+//! run:
 //!
-//! * most instructions run from a trampoline, on a small buffer that holds what they read; what they leave there is
-//!   then stored to PM ([`trampoline`]);
-//! * those that fault often are moved to where they ask first ([`patches`]);
-//! * string instructions, flushes and jumps through PM are carried out here ([`strings`]);
-//! * what is left (operands of unknown size, several of them, gathers) is let through by page, one step long, and the
-//!   verdict says so.
+//! * most instructions run from a trampoline, on a small buffer that holds their operand; what they leave there is then
+//!   stored to PM ([`trampoline`]);
+//! * those that fault often are replaced by code that checks their operand first ([`patches`]);
+//! * string instructions, flushes and jumps through PM are emulated here ([`strings`]);
+//! * for the rest (operands of unknown size, several PM operands, gathers) the page is made accessible for one single
+//!   step, and the verdict says so.
 //!
-//! Fences do not fault: [`fences`] finds them beforehand and makes breakpoints of them. Nor does the kernel: system calls
-//! that are given PM are stopped by a filter ([`system_calls`]).
+//! Fences do not fault: [`fences`] finds them beforehand and replaces them by breakpoints. Nor does the kernel: a
+//! seccomp filter stops system calls with PM arguments ([`system_calls`]).
 //!
-//! What the C library does in the runtime's name goes to the alias and is not recorded again.
+//! What the C library does on the runtime's behalf goes to the alias and is not recorded again.
 
 mod announced;
 mod asking;
@@ -54,14 +55,15 @@ pub(crate) fn prepare() {
     fences::prepare();
     system_calls::prepare();
     patches::prepare();
+    breakpoints::settle();
 }
 
-/// Called in the parent before each child.
+/// Called in the parent before each fork of a child.
 pub(crate) fn prepare_child() {
     patches::patch_what_children_patched();
 }
 
-/// Called when a child of the checker begins, after whatever else takes signals.
+/// Called when a child of the checker starts, after all other signal setup.
 pub(crate) fn start() {
     signals::take([
         on_fault as *const () as usize,
@@ -70,7 +72,7 @@ pub(crate) fn start() {
     ]);
     fences::start();
     tracing::start();
-    if session::follows_volatile() {
+    if session::follows_volatile() || session::wants_stacks() {
         patches::undo();
     }
 }
@@ -110,8 +112,8 @@ unsafe fn handle_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
                 strict::touched(at, address);
             }
         }
-        // Where fences may hide, flushes count as complete, which code that was moved does not know. It does not know
-        // of mappings at addresses that the program chose, either.
+        // Where fences may hide, flushes count as complete, which moved code does not know. Nor does it know mappings
+        // at addresses the program chose.
         if !announced
             && touched == address
             && fences == Fences::Found
@@ -133,13 +135,13 @@ unsafe fn handle_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     }
 }
 
-/// Performs the instruction that faulted; false if it cannot be.
+/// Performs the instruction that faulted; `false` if it cannot be performed.
 ///
 /// # Safety
 ///
 /// The context is that of the instruction.
 unsafe fn follow(context: &mut libc::ucontext_t, at: usize, announced: bool, fences: Fences) -> bool {
-    // SAFETY: code that has just run; the program would access the addresses itself.
+    // SAFETY: code that has just run; the program itself would access the addresses.
     unsafe {
         let Some(instruction) = Instructed::decode(at) else { return false };
         let site = if announced { std::ptr::null() } else { place(at) };
@@ -148,7 +150,7 @@ unsafe fn follow(context: &mut libc::ucontext_t, at: usize, announced: bool, fen
         }
         let flush = match instruction.mnemonic() {
             Mnemonic::Clflush => Some(Kind::Flush),
-            // Its fence may go unseen, and must not be missed.
+            // Its fence may go unseen; that must not be reported as missing.
             Mnemonic::Clflushopt | Mnemonic::Clwb if fences == Fences::Uncertain => Some(Kind::Flush),
             Mnemonic::Clflushopt | Mnemonic::Clwb => Some(Kind::FlushOpt),
             _ => None,
@@ -197,7 +199,7 @@ unsafe extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context:
             return;
         }
         tracing::interrupted();
-        // Stopped after an instruction, or at a breakpoint.
+        // A trap after an instruction, or a breakpoint.
         let done = if (*info).si_code == libc::TRAP_TRACE {
             let closed = stepping::close(machine);
             tracing::has_run() || closed

@@ -1,7 +1,7 @@
-//! Functions that fork, and that wait for the end of what was forked.
+//! Functions that fork, and that wait for forked processes to end.
 //!
-//! The new process is followed (see `processes`) unless there are threads, or the heap is persistent memory: that one a
-//! process does not share with those it forks.
+//! The new process is followed (see `processes`) unless there are threads, or the heap is persistent memory, which
+//! forked processes do not share.
 
 use std::ffi::{c_int, c_void};
 
@@ -16,10 +16,10 @@ use crate::system::KeptErrno;
 use crate::threads::turns;
 use crate::{processes, session};
 
-/// The number of the thread of a process that is being forked, if that is to be followed.
+/// The thread number for a process that is being forked, if it will be followed.
 static FOLLOWED: RunningThreadCell<Option<u16>> = RunningThreadCell::new(None);
 
-/// Is a process being forked that will be followed? For handlers that run on the way.
+/// Is a process being forked that will be followed? For `pthread_atfork` handlers.
 pub(crate) fn is_followed() -> bool {
     FOLLOWED.get().is_some()
 }
@@ -42,7 +42,7 @@ fn fork_followed(real: impl FnOnce() -> pid_t) -> pid_t {
     child
 }
 
-/// A call has waited for the end of a process: what that did comes before.
+/// Records that a call waited for a process to end: everything that process did happened before.
 fn waited(process: pid_t) -> pid_t {
     if process > 0 {
         let _errno = KeptErrno::new();
@@ -84,10 +84,10 @@ schedule! {
     }
 }
 
-/// `vfork` shares memory with the parent until the child has become another program; as `fork` it does not.
+/// `vfork` shares memory with the parent until the child executes another program; treated as `fork`, it does not.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn vfork() -> pid_t {
-    // SAFETY: the program would fork itself.
+    // SAFETY: the program itself would fork.
     unsafe { fork() }
 }
 

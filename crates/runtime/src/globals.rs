@@ -19,7 +19,7 @@ static PLACED: RunningThreadCell<Globals> =
     RunningThreadCell::new(Globals { places: BTreeMap::new(), end: GLOBALS.base });
 
 impl Globals {
-    /// The place of a global; the second is true if it has got it just now. None if there is no room.
+    /// The place of a global, and whether it was just assigned. `None` if there is no room.
     fn place(&mut self, name: &[u8], size: u64, align: u64) -> Option<(u64, bool)> {
         if let Some(&known) = self.places.get(name) {
             return Some((known, false));
@@ -35,19 +35,19 @@ impl Globals {
     }
 }
 
-/// A module registers its globals, and the volatile places that hold their addresses.
+/// Registers a module's globals, and the volatile pointers that hold their addresses.
 ///
 /// # Safety
 ///
-/// The arrays are the plugin's.
+/// The arrays were emitted by the plugin.
 pub(crate) unsafe fn register(
     begin: *const *mut PmGlobal,
     end: *const *mut PmGlobal,
     fixups: *const PmFixup,
     fixups_end: *const PmFixup,
 ) {
-    // SAFETY: arrays from their beginning to their end, of which there may be none; fixups name volatile memory that is a
-    // pointer's.
+    // SAFETY: the arrays run from their begin to their end, which may coincide; fixups name volatile memory of the size
+    // of a pointer.
     unsafe {
         for global in array(begin, end) {
             place(*global);
@@ -59,27 +59,27 @@ pub(crate) unsafe fn register(
     }
 }
 
-/// An array of the plugin's. A module that has none passes no address.
+/// An array emitted by the plugin. A module without one passes null.
 ///
 /// # Safety
 ///
-/// It is there, and never changes.
+/// The array exists, and never changes.
 unsafe fn array<T>(begin: *const T, end: *const T) -> &'static [T] {
     if begin == end {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { std::slice::from_raw_parts(begin, end.offset_from_unsigned(begin)) }
 }
 
-/// The address of a global; gives it one, and its initial content, if it has none yet.
+/// The address of a global; assigns one, with its initial content, if it has none yet.
 ///
 /// # Safety
 ///
-/// The descriptor is the plugin's.
+/// The descriptor was emitted by the plugin.
 unsafe fn place(global: *mut PmGlobal) -> u64 {
-    // SAFETY: nobody else looks at descriptors while modules register; names end in zero, and what is initial content
-    // has the global's size.
+    // SAFETY: no other code accesses descriptors while modules register; names end in zero, and initial content has the
+    // global's size.
     unsafe {
         let descriptor = &mut *global;
         if !descriptor.address.is_null() {
@@ -104,12 +104,11 @@ unsafe fn place(global: *mut PmGlobal) -> u64 {
     }
 }
 
-/// Where they end.
+/// The end of all globals.
 pub(crate) fn end() -> u64 {
     PLACED.with(|globals| globals.end)
 }
 
-/// Are there any?
 pub(crate) fn any() -> bool {
     end() > GLOBALS.base
 }

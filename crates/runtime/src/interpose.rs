@@ -1,23 +1,23 @@
-//! How functions of the runtime come before those of libraries: one macro for each way.
+//! Puts the runtime's functions in front of those of libraries: one macro for each way.
 //!
 //! | macro | the body runs |
 //! |---|---|
-//! | [`interpose`] | if an argument is in PM and the process records |
+//!  [`interpose`] | if an argument is in PM and the process records |
 //! | [`replace`] | if the process records: for functions of descriptors, sizes, pointers to pointers |
 //! | [`schedule`], [`schedule_at`] | if the process records; may unwind, as `pthread_exit` and cancellation do |
 //! | [`provide`] | unless the program brings a library of its own that provides the function |
 //!
-//! Otherwise the real function runs. Functions of the first two kinds begin in assembly: volatile memory costs a few
-//! instructions, and the body gets the return address of the call as one argument more, from which it knows where the
-//! program called (see `callers`). In a body `real` is the function that was interposed.
+//! Otherwise the real function runs. Functions of the first two kinds start in assembly: for volatile memory they cost
+//! a few instructions, and the body gets the call's return address as an additional argument, which identifies the
+//! place of the call (see `callers`). In a body `real` is the interposed function.
 //!
 //! Functions with several names and one body are written `[name another] { (arguments) .. }`.
 //!
-//! Bodies are unsafe code as a whole: they do to the program's pointers what the real function would do, and the program
+//! Bodies are unsafe code as a whole: they use the program's pointers as the real function would, and the program
 //! vouches for them.
 
-/// How a function goes on to its second half, with the return address in a register or, if all are taken,
-/// on the stack.
+/// How a function continues to its second half, with the return address in a register or, if all are taken, on the
+/// stack.
 macro_rules! enter {
     (stack) => {
         "push qword ptr [rsp]\ncall {body}\nadd rsp, 8\nret"
@@ -27,7 +27,7 @@ macro_rules! enter {
     };
 }
 
-/// The real function, as a function of the same arguments.
+/// The real function, with the same arguments.
 macro_rules! real_function {
     ($name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)?) => {
         static REAL: $crate::real::Real = $crate::real::Real::new(concat!(stringify!($name), "\0"), None);
@@ -38,9 +38,9 @@ macro_rules! real_function {
             // SAFETY: that is its type; the program vouches for the arguments.
             unsafe {
                 let function: unsafe extern "C" fn($($ty),*) $(-> $ret)? = std::mem::transmute(REAL.get());
-                // What the C library does to PM now, it does in the runtime's name.
+                // What the C library does to PM now, it does on the runtime's behalf.
                 let _open = $crate::protection::Opened::new();
-                // The kernel cannot follow anybody into the window, and following the C library costs.
+                // The kernel cannot access the window, and following the C library is slow.
                 #[allow(unused_imports, reason = "not every function has pointers and numbers")]
                 use $crate::raw::{Argument, LeavesArgument as _, MovesPointer as _};
                 let result = function($((&Argument($arg)).there()),*);
@@ -50,7 +50,7 @@ macro_rules! real_function {
     };
 }
 
-/// Functions that are interposed where arguments are in PM.
+/// Functions interposed only if an argument is in PM.
 ///
 /// `pm(...)` names the arguments that may be in PM with the registers they come in, `caller(...)` the
 /// register that the return address goes to: the first that the function's own arguments leave free.
@@ -103,7 +103,7 @@ macro_rules! interpose {
     )* };
 }
 
-/// Functions that are interposed whatever their arguments.
+/// Functions interposed regardless of their arguments.
 macro_rules! replace {
     ([$($name:ident)+] $rest:tt) => { $($crate::interpose::replace! { @same $name $rest })+ };
     (@same $name:ident { $($rest:tt)* }) => { $crate::interpose::replace! { fn $name $($rest)* } };
@@ -138,7 +138,7 @@ macro_rules! replace {
     )* };
 }
 
-/// Functions of the scheduler. They may unwind, through the frames of whoever calls.
+/// Functions of the scheduler. They may unwind through the frames of their caller.
 macro_rules! schedule {
     ($(
         $(#[$meta:meta])*
@@ -154,7 +154,7 @@ macro_rules! schedule {
                 { let mut version = None; $(version = Some($version);)? version },
             );
             let $real = || -> unsafe extern "C-unwind" fn($($type),*) $(-> $ret)? {
-                // SAFETY: that is the real function's type.
+                // SAFETY: the symbol has this type.
                 unsafe { std::mem::transmute(REAL.get()) }
             };
             // SAFETY: the program vouches for its pointers; see the macro's module.
@@ -168,8 +168,8 @@ macro_rules! schedule {
     )* };
 }
 
-/// The same for functions that store to objects in PM: the register that the return address goes to is given, and
-/// `callers::call_site` is where the program called.
+/// The same for functions that store to objects in PM: the register that receives the return address is given, and
+/// `callers::call_site` is the site of the call.
 macro_rules! schedule_at {
     ($(
         $(#[$meta:meta])*
@@ -185,7 +185,7 @@ macro_rules! schedule_at {
                 );
                 #[allow(unused_variables, reason = "some do without")]
                 let $real = || -> unsafe extern "C-unwind" fn($($type),*) $(-> $ret)? {
-                    // SAFETY: that is the real function's type.
+                    // SAFETY: the symbol has this type.
                     unsafe { std::mem::transmute(REAL.get()) }
                 };
                 // SAFETY: the program vouches for its pointers; see the macro's module.
@@ -208,8 +208,8 @@ macro_rules! schedule_at {
     )* };
 }
 
-/// Functions of libraries that the runtime provides. If the program brings its own, that is called, in
-/// whatever order the two are linked: a library's functions must not be mixed with another's.
+/// Library functions that the runtime provides. If the program brings its own library, that is called regardless of
+/// link order: functions of two implementations must not be mixed.
 macro_rules! provide {
     ([$($name:ident)+] $rest:tt) => { $($crate::interpose::provide! { @same $name $rest })+ };
     (@same $name:ident { $($rest:tt)* }) => { $crate::interpose::provide! { fn $name $($rest)* } };

@@ -1,16 +1,16 @@
-//! Addresses that children pass on to their parent, so that later children need not find them out again.
+//! Addresses that children report to their parent, so that later children need not rediscover them.
 
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicPtr, AtomicUsize};
 
-/// What lies in memory that children share with their parent.
+/// Layout of the memory that children share with their parent.
 struct Addresses {
     count: AtomicUsize,
     all: [AtomicUsize; 1024],
 }
 
-/// A list of addresses; those that do not fit are left out.
+/// A list of addresses; those that do not fit are dropped.
 pub(crate) struct Learned(AtomicPtr<Addresses>);
 
 impl Learned {
@@ -18,11 +18,11 @@ impl Learned {
         Learned(AtomicPtr::new(null_mut()))
     }
 
-    /// Gets the memory; called once, before children are forked.
+    /// Maps the memory; called once, before children are forked.
     pub(crate) fn prepare(&self) {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-        // SAFETY: new memory, all zeros, which is an empty list.
+        // SAFETY: a fresh mapping of zeros, which is an empty list.
         let shared = unsafe { libc::mmap(null_mut(), size_of::<Addresses>(), rights, flags, -1, 0) };
         if shared != libc::MAP_FAILED {
             self.0.store(shared.cast(), Relaxed);
@@ -30,11 +30,10 @@ impl Learned {
     }
 
     fn addresses(&self) -> Option<&'static Addresses> {
-        // SAFETY: null, or shared memory that stays.
+        // SAFETY: null, or shared memory that is never unmapped.
         unsafe { self.0.load(Relaxed).as_ref() }
     }
 
-    /// Is there memory for it?
     pub(crate) fn is_there(&self) -> bool {
         self.addresses().is_some()
     }
@@ -48,7 +47,7 @@ impl Learned {
         }
     }
 
-    /// In the parent: takes what there is.
+    /// In the parent: takes the addresses so far.
     pub(crate) fn take(&self) -> Vec<usize> {
         let Some(addresses) = self.addresses() else { return Vec::new() };
         let count = addresses.count.swap(0, Relaxed).min(addresses.all.len());

@@ -1,8 +1,8 @@
 //! The runtime inside a program that was built with crashproof.
 //!
-//! It performs the program's accesses to persistent memory and, under `crashproof check`, records them. The
-//! checker drives it: see `crashproof_protocol` for the whole picture. Without the checker the program runs
-//! as an ordinary one whose persistent memory is forgotten when it ends.
+//! It performs the program's accesses to persistent memory and, under `crashproof check`, records them. The checker
+//! drives it: see `crashproof_protocol` for the whole picture. Without the checker the program runs as usual, except
+//! that its persistent memory is lost when it ends.
 //!
 //! Imports go one way, from the last layer to the first:
 //!
@@ -18,10 +18,10 @@
 //! | the end of a run | `faults` (where a signal ends it), `endless` (recognizes what never ends), `unseen` (does PM hold what was stored?), `process` |
 //! | entry points | `abi` (called by instrumented code), `server` (parks the program, forks children) |
 //!
-//! The code runs inside somebody else's process, before `main`, in signal handlers and after `fork`. It
-//! allocates nothing on the hot path and never unwinds into the program.
+//! The code runs inside the user's process, before `main`, in signal handlers and after `fork`. It does not allocate on
+//! the hot path and never unwinds into the program.
 //!
-//! In tests no symbol is exported, so that nothing of the test process is interposed.
+//! In tests no symbol is exported, so the test process itself is not interposed.
 
 #![allow(
     unsafe_code,
@@ -42,8 +42,10 @@ mod assembly;
 mod c_library;
 mod callers;
 mod cell;
+mod clone;
 mod contents;
 mod conversions;
+mod direct_end;
 mod directories;
 mod endless;
 mod facts;
@@ -75,6 +77,7 @@ mod real;
 mod recorder;
 mod server;
 mod session;
+mod settled;
 mod shadow;
 mod signals;
 mod sites;

@@ -1,4 +1,4 @@
-//! Mappings of persistent files, and files that are found to be persistent because they are mapped.
+//! Mappings of persistent files, including files recognized as persistent because they are mapped.
 
 use std::ffi::{c_int, c_void};
 
@@ -6,7 +6,7 @@ use crashproof_protocol::abi::{Site, is_pm};
 use crashproof_protocol::{MAX_PATH, exit, flag, reason};
 
 use crate::c_library::memory::copy;
-use crate::contents::place;
+use crate::contents::{changes, place};
 use crate::file_table::{File, HUGE};
 use crate::files::{on_pm_path, path_of};
 use crate::open_files::{DESCRIPTORS, extent, file_of, on_disk_medium, size_of_file, stand_in, with_open};
@@ -14,7 +14,7 @@ use crate::recorder::unknown;
 use crate::system::{fail, kernel};
 use crate::{facts, fixed, session};
 
-/// Maps a file: its place, whatever was asked for.
+/// Maps a file at its place in the pool, regardless of the requested address.
 pub(crate) unsafe fn map(
     file: File,
     wanted: u64,
@@ -33,8 +33,9 @@ pub(crate) unsafe fn map(
             return libc::MAP_FAILED;
         };
         with_open(file, |open| open.mapped = true);
+        changes(file, site);
         session::files(|tables| tables.files[file.0].mapped = 1);
-        // A mapping of a PM file system needs its file (MAP_SYNC); the page cache does not.
+        // A mapping on a PM file system needs its file to be durable (MAP_SYNC); one in the page cache does not.
         if !on_disk_medium() {
             facts::settle_file(file, site);
         }
@@ -50,13 +51,13 @@ pub(crate) unsafe fn map(
     }
 }
 
-/// Maps part of the pool where the program wants it.
+/// Maps part of the pool at the address the program demands.
 unsafe fn map_fixed(wanted: u64, bytes: u64, flags: c_int, pool: u64, site: *const Site) -> *mut c_void {
     let length = bytes.next_multiple_of(4096);
     let kept = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE);
     let how = kept | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let none = libc::PROT_NONE as usize;
-    // SAFETY: the program wants whatever is there replaced.
+    // SAFETY: the program asks for existing mappings there to be replaced.
     let mapped = unsafe {
         kernel(libc::SYS_mmap, [wanted as usize, length as usize, none, how as usize, usize::MAX, 0])
     };
@@ -66,7 +67,7 @@ unsafe fn map_fixed(wanted: u64, bytes: u64, flags: c_int, pool: u64, site: *con
     mapped as *mut c_void
 }
 
-/// Addresses for a program that wants to map into them: the place of the file it opened last.
+/// Addresses for a program that wants to map into them: the place of the most recently opened file.
 fn reserve(bytes: u64) -> Option<u64> {
     let (_, file) = DESCRIPTORS.with(|descriptors| descriptors.latest())?;
     with_open(file, |open| (open.stand_in != 0).then_some(()))?;
@@ -74,7 +75,7 @@ fn reserve(bytes: u64) -> Option<u64> {
     (bytes <= extent(file).room).then_some(start)
 }
 
-/// Notes a file outside the PM path that is mapped: the first one, or this one `instead`.
+/// Records a mapped file outside the PM path: the first one, or this one `instead`.
 fn note_outside(path: &[u8], instead: bool) {
     if path.len() >= MAX_PATH {
         return;
@@ -89,12 +90,12 @@ fn note_outside(path: &[u8], instead: bool) {
 
 /// Is a descriptor open for writing?
 fn is_writable(descriptor: c_int) -> bool {
-    // SAFETY: asks only.
+    // SAFETY: a query without side effects.
     let how = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
     how >= 0 && how & libc::O_ACCMODE != libc::O_RDONLY
 }
 
-/// Notes a file that is not followed and mapped: if there turns out to be no persistent memory, it is worth a word.
+/// Records a mapped file that is not followed: worth mentioning if no persistent memory is found.
 fn note_mapped(descriptor: c_int) {
     let worth_naming =
         |path: &Vec<u8>| path.starts_with(b"/") && !path.starts_with(b"/memfd:") && path != b"/dev/zero";
@@ -103,7 +104,7 @@ fn note_mapped(descriptor: c_int) {
     }
 }
 
-/// `mmap`, where PM is concerned.
+/// `mmap`, if PM is involved.
 pub(crate) unsafe fn map_anything(
     wanted: u64,
     bytes: u64,
@@ -134,7 +135,7 @@ pub(crate) unsafe fn map_anything(
             }
             return None;
         };
-        // A file that is open for writing is data, even if it is only read here (and written by pwrite).
+        // A file open for writing is data, even if this mapping only reads it (and `pwrite` writes it).
         if shared && session::has_flag(flag::DISCOVER) && is_writable(descriptor) {
             let path = session::files(|tables| tables.files[file.0].path().to_vec());
             if !on_pm_path(&path) {
@@ -143,9 +144,10 @@ pub(crate) unsafe fn map_anything(
             }
         }
         if flags & libc::MAP_TYPE == libc::MAP_PRIVATE {
-            // What is stored to the file later may show in it, or may not.
-            if is_writable(descriptor) || with_open(file, |open| open.mapped) {
-                unknown(reason::PRIVATE_MAPPING, site);
+            // Stores through a mapping cannot be noticed as changes of the file.
+            with_open(file, |open| open.copied = true);
+            if with_open(file, |open| open.mapped) {
+                changes(file, site);
             }
             return map_private(file, wanted, bytes, protection, flags, offset, site);
         }
@@ -153,7 +155,7 @@ pub(crate) unsafe fn map_anything(
     }
 }
 
-/// Maps a copy of a file: what is stored there is the process's own.
+/// Maps a copy of a file: stores there stay private to the process.
 unsafe fn map_private(
     file: File,
     wanted: u64,
@@ -166,9 +168,11 @@ unsafe fn map_private(
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
         let start = place(file, offset + bytes)?;
-        let how = (flags | libc::MAP_ANONYMOUS) as usize;
         let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-        let mapped = kernel(libc::SYS_mmap, [wanted as usize, bytes as usize, access, how, usize::MAX, 0]);
+        // Of what stands in for it: behind its end there is nothing, and the kernel says so.
+        let of = with_open(file, |open| open.stand_in) as usize;
+        let how = [wanted as usize, bytes as usize, access, flags as usize, of, offset as usize];
+        let mapped = kernel(libc::SYS_mmap, how);
         if mapped > 0 {
             let size = size_of_file(with_open(file, |open| open.stand_in));
             let count = size.saturating_sub(offset).min(bytes);

@@ -1,4 +1,4 @@
-//! Modules of the program that are instrumented: each registers its sites, an array of fixed-size descriptions.
+//! Instrumented modules of the program: each registers its sites, an array of fixed-size descriptions.
 
 use std::ffi::c_void;
 
@@ -7,7 +7,7 @@ use crashproof_protocol::abi::Site;
 use crate::cell::RunningThreadCell;
 use crate::system::give_up;
 
-/// The sites of a module, and the number of the first.
+/// A module's sites, and the number of the first.
 #[derive(Clone, Copy)]
 pub(crate) struct Module {
     begin: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Module {
 impl Module {
     pub(crate) const NONE: Module = Module { begin: 0, end: 0, first: 0 };
 
-    /// The number of the site at an address, if it is one of the module's.
+    /// The number of the site at an address, if it belongs to the module.
     #[inline(always)]
     pub(crate) fn number(&self, at: usize) -> Option<u32> {
         let offset = at.wrapping_sub(self.begin);
@@ -31,14 +31,14 @@ impl Module {
 
     pub(crate) fn sites(&self) -> &'static [Site] {
         let count = (self.end - self.begin) / size_of::<Site>();
-        // SAFETY: the plugin made the array; nobody writes to it, and modules with sites are never unloaded.
+        // SAFETY: the plugin emitted the array; it is never written, and modules with sites are never unloaded.
         unsafe { std::slice::from_raw_parts(self.begin as *const Site, count) }
     }
 }
 
 const MAX_MODULES: usize = 4096;
 
-/// Fixed in size, because it is there before anything may allocate.
+/// Fixed in size because it is used before allocation is possible.
 struct Registered {
     modules: [Module; MAX_MODULES],
     count: usize,
@@ -53,7 +53,7 @@ impl Registered {
 static REGISTERED: RunningThreadCell<Registered> =
     RunningThreadCell::new(Registered { modules: [Module::NONE; MAX_MODULES], count: 0 });
 
-/// A module registers; its sites get the numbers that follow those of the modules before it.
+/// Registers a module; its sites are numbered after those of earlier modules.
 pub(crate) fn register(begin: *const Site, end: *const Site) {
     REGISTERED.with(|registered| {
         if registered.count == MAX_MODULES {
@@ -73,12 +73,12 @@ pub(crate) fn at(index: u32) -> Module {
     REGISTERED.with(|registered| registered.all()[index as usize])
 }
 
-/// The module that the site at an address belongs to.
+/// The module that owns the site at an address.
 pub(crate) fn of_site(at: usize) -> Option<Module> {
     REGISTERED.with(|registered| registered.all().iter().find(|module| module.number(at).is_some()).copied())
 }
 
-/// Is the library or program that an address belongs to instrumented?
+/// Is the library or program that contains an address instrumented?
 pub(crate) fn is_instrumented(address: *const c_void) -> bool {
     (0..count()).any(|index| linked_together(at(index).begin as *const c_void, address))
 }
@@ -86,7 +86,7 @@ pub(crate) fn is_instrumented(address: *const c_void) -> bool {
 /// Are two addresses in the same program or library?
 pub(crate) fn linked_together(one: *const c_void, other: *const c_void) -> bool {
     let start = |address: *const c_void| {
-        // SAFETY: a structure of pointers may be zero; `dladdr` only looks the address up.
+        // SAFETY: all-zero bytes are a valid structure of pointers; `dladdr` only looks up the address.
         unsafe {
             let mut info: libc::Dl_info = std::mem::zeroed();
             (libc::dladdr(address, &raw mut info) != 0).then_some(info.dli_fbase)

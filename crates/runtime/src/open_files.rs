@@ -1,4 +1,4 @@
-//! The persistent files that this process has open, and what stands in for them.
+//! The persistent files this process has open, and their stand-ins.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -13,16 +13,18 @@ use crate::{facts, session};
 
 pub(crate) static DESCRIPTORS: RunningThreadCell<Descriptors> = RunningThreadCell::new(Descriptors::new());
 
-/// A file that this process has opened.
+/// A file this process has opened.
 #[derive(Clone, Default)]
 pub(crate) struct Open {
-    /// What stands in for it: every descriptor that the program gets is of this.
+    /// The stand-in: all descriptors that the program gets refer to it.
     pub(crate) stand_in: c_int,
-    /// What holds its content, if not its own place.
+    /// The extent that holds its content, if not its own.
     pub(crate) extent: Option<File>,
-    /// Was it ever mapped?
+    /// Has it ever been mapped?
     pub(crate) mapped: bool,
-    /// Parts that were written and not written back, while it was never mapped.
+    /// Has it ever been mapped privately? Later stores to it may show there or not.
+    pub(crate) copied: bool,
+    /// Ranges written but not written back, while it has never been mapped.
     pub(crate) dirty: Vec<(u64, u64)>,
 }
 
@@ -46,7 +48,7 @@ pub(crate) fn places() -> Vec<(u64, u64)> {
     })
 }
 
-/// Does a text mention a file that is followed, by its name?
+/// Does a text mention a followed file by name?
 pub(crate) fn are_mentioned(text: &[u8]) -> bool {
     session::files(|tables| {
         let names =
@@ -70,33 +72,33 @@ pub(crate) fn of(descriptor: c_int) -> Option<File> {
     DESCRIPTORS.with(|descriptors| descriptors.file(descriptor))
 }
 
-/// A descriptor is open for a file from now on, or for none.
+/// Records that a descriptor is open for a file, or for none.
 pub(crate) fn follow(descriptor: c_int, file: Option<File>) {
     DESCRIPTORS.with(|descriptors| descriptors.follow(descriptor, file));
 }
 
-/// Descriptors from `first` to `last` are closed.
+/// Records that descriptors `first` to `last` are closed.
 pub(crate) fn closed(first: usize, last: usize) {
     DESCRIPTORS.with(|descriptors| descriptors.close(first, last));
 }
 
-/// The file that a descriptor is open for, if it is no directory.
+/// The file that a descriptor is open for, unless it is a directory.
 pub(crate) fn file_of(descriptor: c_int) -> Option<File> {
     of(descriptor).filter(|file| with_open(*file, |open| open.stand_in != 0))
 }
 
-/// What stands in for a file in this process. Which size it has depends on the crash.
+/// The stand-in for a file in this process. Its size depends on the crash.
 pub(crate) fn stand_in(file: File, site: *const Site) -> c_int {
     let known = with_open(file, |open| open.stand_in);
     if known != 0 {
         return known;
     }
     let (size, extent) = facts::size(file, site);
-    // SAFETY: descriptors of the runtime's own.
+    // SAFETY: the runtime's own descriptors.
     let stand_in = unsafe {
         let made = libc::memfd_create(c"file".as_ptr(), libc::MFD_CLOEXEC);
         kernel(libc::SYS_ftruncate, [made as usize, size as usize, 0, 0, 0, 0]);
-        // Out of the way: programs expect the lowest numbers.
+        // Moved out of the way: programs expect the lowest numbers.
         let moved =
             raw_syscall(libc::SYS_fcntl, [made as usize, libc::F_DUPFD_CLOEXEC as usize, 100, 0, 0, 0])
                 as c_int;
@@ -109,12 +111,12 @@ pub(crate) fn stand_in(file: File, site: *const Site) -> c_int {
     stand_in
 }
 
-/// Has anybody written to what stands in for a file? The runtime keeps contents elsewhere.
+/// Has a stand-in been written to directly? The runtime keeps contents elsewhere.
 pub(crate) fn any_written_raw() -> bool {
     let stand_ins: Vec<c_int> = OPEN.with(|open| open.values().map(|open| open.stand_in).collect());
     stand_ins.into_iter().filter(|stand_in| *stand_in > 0).any(|stand_in| {
         let mut bytes = [0u8; 4096];
-        // SAFETY: asks, and reads into the bytes.
+        // SAFETY: queries, and a read into the buffer.
         unsafe {
             let mut at =
                 raw_syscall(libc::SYS_lseek, [stand_in as usize, 0, libc::SEEK_DATA as usize, 0, 0, 0]);
@@ -136,7 +138,7 @@ pub(crate) fn any_written_raw() -> bool {
 }
 
 pub(crate) fn size_of_file(descriptor: c_int) -> u64 {
-    // SAFETY: the structure may be zero; the kernel fills it in.
+    // SAFETY: all-zero bytes are valid; the kernel fills the structure in.
     unsafe {
         let mut status: libc::stat = std::mem::zeroed();
         if libc::fstat(descriptor, &raw mut status) == 0 { status.st_size as u64 } else { 0 }
@@ -145,12 +147,12 @@ pub(crate) fn size_of_file(descriptor: c_int) -> u64 {
 
 /// Where a descriptor reads or writes next.
 pub(crate) fn position(descriptor: c_int) -> u64 {
-    // SAFETY: asks only.
+    // SAFETY: a query without side effects.
     unsafe { kernel(libc::SYS_lseek, [descriptor as usize, 0, libc::SEEK_CUR as usize, 0, 0, 0]) as u64 }
 }
 
 pub(crate) fn set_position(descriptor: c_int, position: u64) {
-    // SAFETY: moves the position only.
+    // SAFETY: moves only the position.
     unsafe {
         kernel(libc::SYS_lseek, [descriptor as usize, position as usize, libc::SEEK_SET as usize, 0, 0, 0])
     };

@@ -1,17 +1,16 @@
-//! Locked instructions for programs that run without the checker: their threads run in parallel, so what must be atomic
-//! has to be so for real.
+//! Locked instructions without the checker: threads run in parallel, so atomic operations must really be atomic.
 //!
 //! # Safety
 //!
-//! Addresses are the program's, which would access them itself.
+//! The addresses are the program's, which would access them itself.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use crate::raw::{peek, poke};
 
-/// A locked instruction on 1, 2, 4 or 8 bytes: `change` gives the new value, none to store nothing.
+/// A locked instruction on 1, 2, 4 or 8 bytes. `change` returns the new value, or `None` to store nothing.
 pub(crate) unsafe fn exchange(address: u64, width: u64, change: impl Fn(u64) -> Option<u64>) -> u64 {
-    // SAFETY: the program would access the address itself.
+    // SAFETY: the program itself would access the address.
     unsafe {
         macro_rules! exchange {
             ($atomic:ident, $type:ty) => {{
@@ -23,7 +22,7 @@ pub(crate) unsafe fn exchange(address: u64, width: u64, change: impl Fn(u64) -> 
         }
         match width {
             _ if !address.is_multiple_of(width) => {
-                // It may cross cache lines; nothing but the instruction itself could make that atomic.
+                // It may cross cache lines; only the original instruction could do that atomically.
                 let old = peek(address, width);
                 change(old).into_iter().for_each(|new| poke(address, width, new));
                 old
@@ -36,12 +35,12 @@ pub(crate) unsafe fn exchange(address: u64, width: u64, change: impl Fn(u64) -> 
     }
 }
 
-/// A locked instruction on sixteen bytes, which must be aligned.
+/// A locked instruction on 16 aligned bytes.
 pub(crate) unsafe fn exchange_wide(address: u64, change: impl Fn(u128) -> Option<u128>) -> u128 {
-    // SAFETY: the program would access the address itself.
+    // SAFETY: the program itself would access the address.
     unsafe {
         let place = crate::raw::reachable(address) as *mut u128;
-        // A guess; if it is wrong, the first attempt says what is there.
+        // A guess; if it is wrong, the first attempt returns the actual value.
         let mut expected = 0;
         loop {
             let desired = change(expected).unwrap_or(expected);
@@ -54,11 +53,11 @@ pub(crate) unsafe fn exchange_wide(address: u64, change: impl Fn(u128) -> Option
 }
 
 unsafe fn compare_exchange_wide(place: *mut u128, expected: u128, desired: u128) -> u128 {
-    // SAFETY: the program would access the address itself.
+    // SAFETY: the program itself would access the address.
     unsafe {
         let (mut low, mut high) = (expected as u64, (expected >> 64) as u64);
         std::arch::asm!(
-            // The compiler keeps rbx for itself.
+            // The compiler reserves rbx.
             "xchg {new_low}, rbx",
             "lock cmpxchg16b [{place}]",
             "mov rbx, {new_low}",
@@ -82,7 +81,7 @@ mod tests {
         let mut words = [0x1111_1111_1111_1111u64; 2];
         let address = words.as_mut_ptr() as u64;
         for width in [1, 2, 4, 8] {
-            // SAFETY: within the words; the second one crosses into an unaligned place.
+            // SAFETY: within the words; the second access is unaligned and crosses them.
             unsafe {
                 let old = exchange(address, width, |old| Some(old + 1));
                 assert_eq!(peek(address, width), old + 1);
@@ -98,7 +97,7 @@ mod tests {
         struct Wide(u128);
         let mut wide = Wide(7);
         let address = &raw mut wide as u64;
-        // SAFETY: aligned, and there.
+        // SAFETY: aligned, and accessible.
         unsafe {
             assert_eq!(exchange_wide(address, |old| Some(old << 100)), 7);
             assert_eq!(exchange_wide(address, |_| None), 7 << 100);

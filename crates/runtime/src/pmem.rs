@@ -1,11 +1,11 @@
-//! libpmem, as events.
+//! Implements libpmem by recorded events.
 //!
-//! Flushes are `clwb`, drains `sfence`. Copies do what libpmem does on x86: whole lines of copies of 256
-//! bytes and more are non-temporal stores, everything else plain stores that are flushed; flags choose
-//! otherwise. Whatever `pmem_map_file` maps is persistent memory, on the PM path or not, except temporary
-//! files, which no crash leaves behind.
+//! Flushes are `clwb`, drains `sfence`. Copies do what libpmem does on x86: in copies of 256 bytes and more, whole
+//! lines are non-temporal stores; everything else is plain stores that are flushed, unless flags choose otherwise.
+//! Whatever `pmem_map_file` maps is persistent memory, whether on the PM path or not, except temporary files, which do
+//! not survive a crash.
 //!
-//! Without the checker nothing is persistent memory, and to persist is to `msync`.
+//! Without the checker nothing is persistent memory, and persisting is `msync`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -41,18 +41,18 @@ mod memory {
     pub(super) const NO_FLUSH: u32 = 32;
 }
 
-/// From how many bytes on libpmem copies past the cache.
+/// From this many bytes on, libpmem's copies bypass the cache.
 const NON_TEMPORAL_FROM: usize = 256;
-/// Flushes of more than this look for what was written first.
+/// Larger flushes first determine which pages were written.
 const LARGE: u64 = 1 << 20;
 
 /// Log levels; nothing is ever logged.
 static THRESHOLDS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 
-/// What went wrong last.
+/// The last error message.
 static MESSAGE: Mutex<Option<CString>> = Mutex::new(None);
 
-/// Notes what went wrong, for `pmem_errormsg`.
+/// Sets the message for `pmem_errormsg`.
 pub(crate) fn complain(what: &str) {
     *MESSAGE.lock().unwrap_or_else(PoisonError::into_inner) = CString::new(what).ok();
 }
@@ -79,7 +79,7 @@ pub(crate) fn flush(start: *const c_void, bytes: usize, site: *const Site) {
     if bytes <= LARGE {
         return flush_lines(start, bytes);
     }
-    // What still waits in this thread's store buffer was written too.
+    // Stores still in this thread's store buffer count as written, too.
     // SAFETY: reads nothing.
     unsafe { access::before_read_range(start, 0, site) };
     for (page, length) in files::written_pages(start, bytes) {
@@ -119,7 +119,7 @@ fn is_past_cache(bytes: usize, flags: u32) -> bool {
     flags & (memory::TEMPORAL | memory::WRITE_BACK | memory::NO_FLUSH) == 0 && bytes >= NON_TEMPORAL_FROM
 }
 
-/// Stores with `store`, which is given a kind, an offset and a length, as the flags say.
+/// Stores as the flags demand, with `store`, which gets a kind, an offset and a length.
 unsafe fn store_flagged(
     to: *mut c_void,
     bytes: usize,
@@ -262,7 +262,7 @@ unsafe fn map_file(
     }
 }
 
-/// Brings an open file to its size and maps it.
+/// Resizes an open file and maps it.
 unsafe fn map_descriptor(
     descriptor: c_int,
     bytes: usize,
@@ -277,12 +277,15 @@ unsafe fn map_descriptor(
         let mut length = status.st_size as usize;
         if flags & file::CREATE != 0 {
             length = bytes;
-            if libc::ftruncate(descriptor, bytes as i64) != 0 {
+            // The C library's functions would take this place for the program's.
+            let resized = files::resize(descriptor, bytes as i64, site);
+            if resized.unwrap_or_else(|| libc::ftruncate(descriptor, bytes as i64)) != 0 {
                 complain(&format!("ftruncate: {}", std::io::Error::last_os_error()));
                 return None;
             }
             if flags & file::SPARSE == 0 {
-                let error = libc::posix_fallocate(descriptor, 0, bytes as i64);
+                let allocated = files::punch(descriptor, 0, 0, bytes as i64, site);
+                let error = allocated.unwrap_or_else(|| libc::posix_fallocate(descriptor, 0, bytes as i64));
                 if error != 0 {
                     refuse("posix_fallocate", error);
                     return None;

@@ -1,6 +1,6 @@
-//! libpmem2: sources, configurations, mappings, and the functions a mapping gives out.
+//! libpmem2: sources, configurations, mappings, and the functions that a mapping provides.
 //!
-//! A mapping is persistent memory wherever its file is, unless it is private or anonymous.
+//! A mapping is persistent memory regardless of the file's path, unless it is private or anonymous.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -9,7 +9,7 @@ use crate::interpose::provide;
 use crate::session::recording;
 use crate::{files, mappings, pmem};
 
-/// Errors, negative as the functions return them.
+/// Error codes, negative as the functions return them.
 mod error {
     pub(super) const INVALID_FILE_HANDLE: i32 = -100_004;
     pub(super) const INVALID_FILE_TYPE: i32 = -100_005;
@@ -241,7 +241,7 @@ provide! {
     fn pmem2_err_to_errno(error: c_int) -> c_int, caller(rsi)
     |_site| { if error > -100_000 { -error } else { libc::EINVAL } }
 
-    /// Prints the error; what the format would have added is left out.
+    /// Prints the error, without the formatted text.
     fn pmem2_perror(format: *const c_char), caller(rsi)
     |_site| {
         let _ = format;

@@ -1,16 +1,16 @@
-//! What the kernel says of this process, below `/proc/self`.
+//! Reads files below `/proc/self`.
 //!
-//! Read past the C library: signal handlers ask, and may have interrupted anything.
+//! Bypasses the C library: signal handlers call it, and may have interrupted anything.
 
 use crate::system::raw_syscall;
 
 const PAGE: u64 = 4096;
-/// Bits of an entry of the pagemap: the page is there; it is swapped out; it is the file's.
+/// Bits of a pagemap entry: the page is resident; it is swapped out; it belongs to the file.
 pub(crate) const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 pub(crate) const OF_FILE: u64 = 1 << 61;
 
-/// A file that is open.
+/// An open file.
 pub(crate) struct Descriptor(usize);
 
 impl Descriptor {
@@ -28,7 +28,7 @@ impl Descriptor {
         usize::try_from(unsafe { raw_syscall(call, arguments) }).ok()
     }
 
-    /// Calls `each` with every line until it gives false; none if it did, or if the file cannot be read.
+    /// Calls `each` with every line until it returns false; `None` if it did, or if the file cannot be read.
     pub(crate) fn lines(&self, mut each: impl FnMut(&[u8]) -> bool) -> Option<()> {
         let mut buffer = [0; 2048];
         let mut filled = 0;
@@ -50,7 +50,7 @@ impl Descriptor {
         }
     }
 
-    /// For `/proc/self/pagemap`: calls `visit` with every page of a range and its entry. False if it cannot be read.
+    /// For `/proc/self/pagemap`: calls `visit` with every page of a range and its entry. `false` if it cannot be read.
     pub(crate) fn entries(&self, start: u64, end: u64, mut visit: impl FnMut(u64, u64)) -> bool {
         let mut entries = [0_u8; 8 * 256];
         let mut page = start / PAGE * PAGE;
@@ -68,7 +68,7 @@ impl Descriptor {
         true
     }
 
-    /// For `/proc/self/pagemap`: calls `each` with every part of a range whose pages are there. False if it cannot be read.
+    /// For `/proc/self/pagemap`: calls `each` with every resident part of a range. `false` if it cannot be read.
     pub(crate) fn present(&self, start: u64, end: u64, mut each: impl FnMut(u64, u64)) -> bool {
         self.entries(start, end, |page, entry| {
             if entry & (PRESENT | SWAPPED) != 0 {
@@ -80,7 +80,7 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // SAFETY: a descriptor of our own.
+        // SAFETY: our own descriptor.
         unsafe { raw_syscall(libc::SYS_close, [self.0, 0, 0, 0, 0, 0]) };
     }
 }

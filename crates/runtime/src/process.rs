@@ -1,9 +1,9 @@
-//! What a program may do to its process, and what the checker must survive: fork, become another program,
-//! leave orphans behind, ask for all memory.
+//! What a program may do to its process, and what the checker must survive: forking, executing another program, leaving
+//! orphans behind, exhausting memory.
 //!
-//! A forked child is followed (see `processes`) unless threads are about, or the heap is persistent memory: then it runs on
-//! without recording, with persistent memory of its own, and if it touches that, the verdict says so. A child of the checker that does not end on its own (with `exit`, `_exit` or a signal)
-//! must have become another program.
+//! A forked child is followed (see `processes`) unless there are threads or the heap is persistent memory: then it runs
+//! on without recording, with its own copy of persistent memory, and if it touches that, the verdict says so. A child
+//! of the checker that does not end by itself (with `exit`, `_exit` or a signal) must have executed another program.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,19 +15,19 @@ use crate::c_library::results::with_result;
 use crate::interpose::{replace, schedule};
 use crate::recorder::unknown;
 use crate::session::{self, control, recording};
-use crate::system::own_process;
+use crate::system::{own_process, raw_syscall};
 use crate::threads::turns::end_process;
-use crate::{callers, files, forking, open_files, prefault, processes, stacks, unseen};
+use crate::{callers, direct_end, endless, files, forking, open_files, prefault, processes, stacks, unseen};
 
 /// Called when a child of the checker begins.
 pub(crate) fn start() {
-    // Itself it may look at as any program does.
-    // SAFETY: changes who may look at this process.
+    // It may inspect itself as any program may.
+    // SAFETY: changes only who may inspect this process.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1) };
     control(|control| control.ended = 0);
 }
 
-/// In the parent.
+/// In the parent, after a fork.
 extern "C" fn has_forked() {
     if session::recording() {
         control(|control| control.ended |= session::FORKED);
@@ -44,7 +44,7 @@ extern "C" fn after_fork() {
     session::stop_recording();
 }
 
-/// Does a command start the program itself? That knows its files without being told.
+/// Does a command start the program itself? Then that knows its files without being passed their names.
 fn names_own_program(command: &[u8]) -> bool {
     let file = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
     let Some(own) = callers::program().map(|program| file(program.as_bytes())) else { return false };
@@ -52,8 +52,8 @@ fn names_own_program(command: &[u8]) -> bool {
     words.any(|word| word == b"/proc/self/exe" || !own.is_empty() && file(word) == own)
 }
 
-/// Another program can reach PM only by its files, and those are in the pool: one that is given any, or knows them, would
-/// find something else. What is in memory stays this one's.
+/// Another program can reach PM only through its files, and those are in the pool: if it is passed one or knows its
+/// name, it would find something else. Memory is not shared with it.
 unsafe fn note_spawn(words: impl Iterator<Item = *const c_char>, site: *const Site) {
     for word in words {
         // SAFETY: the program vouches for its pointers, as it would to the C library.
@@ -66,11 +66,11 @@ unsafe fn note_spawn(words: impl Iterator<Item = *const c_char>, site: *const Si
 
 type Words = *const *mut c_char;
 
-/// The words of a list that ends in null.
+/// The words of a null-terminated list.
 unsafe fn each(words: Words) -> impl Iterator<Item = *const c_char> {
     let mut number = 0;
     std::iter::from_fn(move || {
-        // SAFETY: the list ends in null, and nothing behind that is looked at.
+        // SAFETY: the list ends in null, and nothing beyond is read.
         let word = unsafe { if words.is_null() { std::ptr::null_mut() } else { *words.add(number) } };
         number += 1;
         (!word.is_null()).then_some(word.cast_const())
@@ -100,11 +100,39 @@ replace! { [posix_spawn posix_spawnp] {
 static END: extern "C" fn() = {
     extern "C" fn end() {
         note_end();
+        end_directly();
     }
     end
 };
 
+/// The program's `main` returned. If nothing else of the program's is to run, the recovery ends here.
+pub(crate) fn end_early() {
+    if direct_end::nobody_is_told() && can_end_directly() {
+        note_end();
+        direct_end::end();
+    }
+}
+
+fn end_directly() {
+    if can_end_directly() {
+        direct_end::end();
+    }
+}
+
+fn can_end_directly() -> bool {
+    recording()
+        && session::recovering()
+        && processes::is_first()
+        && control(|control| control.ended & session::FORKED) == 0
+        && direct_end::is_possible()
+}
+
 schedule! {
+    fn exit(status: c_int) |real| {
+        direct_end::ends_with(status);
+        real()(status);
+    }
+
     fn _exit(status: c_int) |real| {
         note_end();
         real()(status);
@@ -116,7 +144,7 @@ schedule! {
     }
 }
 
-/// The process ends on its own. What waits in store buffers takes effect all the same.
+/// The process ends by itself. Stores still in store buffers take effect all the same.
 fn note_end() {
     if recording() {
         stacks::note_end();
@@ -137,28 +165,28 @@ fn note_end() {
 /// Address space of the parked process.
 static PARKED_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Makes this process the parent of whatever its children leave behind, and remembers its size.
+/// Makes this process the parent of all orphans its children leave behind, and records its size.
 pub(crate) fn prepare_parent() {
     let size = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = size.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap_or(0);
     PARKED_BYTES.store(pages * 4096, Ordering::Relaxed);
-    // SAFETY: changes who gets orphans. The handlers stay as long as the process; in the parent, which records nothing,
-    // they do nothing.
+    // SAFETY: changes only who adopts orphans. The handlers stay valid as long as the process; in the parent, which
+    // records nothing, they do nothing.
     unsafe {
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
-        // Children must not reach into this process: they could change what later ones start from.
+        // Children must not access this process: they could change the state that later ones start from.
         libc::prctl(libc::PR_SET_DUMPABLE, 0);
         libc::pthread_atfork(None, Some(has_forked), Some(after_fork));
     }
 }
 
-/// How often, a millisecond apart, to look whether a forked child goes on while nothing is recorded.
+/// How often, at intervals of a millisecond, to check whether a forked child makes progress while nothing is recorded.
 const LOOKS: u32 = 1000;
 /// The same for one that is followed, which may have to wait for the processor.
 const LOOKS_AT_FOLLOWED: u32 = 20_000;
 
-/// Gives children that the program forked the time to end or to wait for something. What one that goes on nevertheless would
-/// have done to persistent memory is not known.
+/// Gives children that the program forked time to end or to block. If one keeps running, what it would have done to
+/// persistent memory is unknown.
 pub(crate) fn wait_for_forked() {
     if control(|control| control.ended & session::FORKED) == 0 {
         return;
@@ -174,7 +202,7 @@ pub(crate) fn wait_for_forked() {
         };
         let (records, waiting) = control(|control| (control.records, control.processes.waiting));
         let idle = waiting == 0 && !children.split_whitespace().any(runs) && records == before;
-        // One that has just been woken up still looks asleep.
+        // A process that has just been woken up still looks asleep.
         quiet = if idle { quiet + 1 } else { 0 };
         if children.trim().is_empty() || quiet > 2 {
             return;
@@ -194,17 +222,19 @@ pub(crate) fn ended_by_child(status: c_int) -> c_int {
     }
 }
 
-/// Ends what a child left behind.
+/// Ends all processes that a child left behind.
 pub(crate) fn end_orphans() {
-    // In the sandbox, the first process of a namespace: all others there came from the one child.
+    // In the sandbox, the first process of a namespace: all others in it descend from the one child.
     let alone = own_process() == 1;
     loop {
-        let mut status = 0;
+        let mut status: c_int = 0;
         // SAFETY: the kernel writes the status; the children are of the one child that the checker asked for.
         unsafe {
-            match libc::waitpid(-1, &raw mut status, libc::WNOHANG) {
+            // Not by the C library's function: that notes the error, and the page would be copied for every child.
+            let any = [-1_isize as usize, &raw mut status as usize, libc::WNOHANG as usize, 0, 0, 0];
+            match raw_syscall(libc::SYS_wait4, any) {
                 // There are none: the usual case.
-                -1 => return,
+                ..0 => return,
                 0 if alone => {
                     libc::kill(-1, libc::SIGKILL);
                     libc::waitpid(-1, &raw mut status, 0);
@@ -225,7 +255,7 @@ pub(crate) fn end_orphans() {
     }
 }
 
-/// A child that exited without saying so became another program, or was stopped by a sanitizer.
+/// A child that exited without announcing it executed another program, or was stopped by a sanitizer.
 pub(crate) fn note_ending(status: c_int) {
     let sanitizer = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == exit::SANITIZER;
     if !sanitizer && libc::WIFEXITED(status) && control(|control| control.ended & 1) == 0 {
@@ -242,36 +272,37 @@ fn limit(resource: libc::__rlimit_resource_t, soft: u64, hard: u64) {
     unsafe { libc::setrlimit(resource, &raw const limit) };
 }
 
-/// A child that ignored the signal that its processor time is over is killed a second later. That is told apart from a
-/// child that something else killed.
+/// A child that ignores the signal for its CPU limit is killed a second later. This is told apart from a child that
+/// something else killed.
 pub(crate) fn seen_by_limit(status: c_int, used: &libc::rusage) -> c_int {
-    let seconds = control(|control| i64::from(control.max_cpu_seconds));
+    let seconds = endless::seconds_to_end(control(|control| control.max_cpu_seconds)) as i64;
     let killed = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL;
     let too_long = seconds > 0 && used.ru_utime.tv_sec + used.ru_stime.tv_sec >= seconds;
     if killed && too_long { libc::SIGXCPU } else { status }
 }
 
-/// Keeps a child from taking all processor time there is.
+/// Limits the child's processor time.
 pub(crate) fn limit_time() {
-    let seconds = control(|control| u64::from(control.max_cpu_seconds));
+    let seconds = endless::seconds_to_end(control(|control| control.max_cpu_seconds));
     if seconds > 0 {
         limit(libc::RLIMIT_CPU, seconds, seconds + 1);
     }
 }
 
-/// Keeps children from taking all memory and disk space there are.
+/// Limits the memory and disk space of children.
 pub(crate) fn limit_what_children_inherit() {
     static LIMITED: AtomicU64 = AtomicU64::new(u64::MAX);
     let more = control(|control| control.max_memory);
-    if LIMITED.swap(more, Ordering::Relaxed) == more {
+    if LIMITED.load(Ordering::Relaxed) == more {
         return;
     }
+    LIMITED.store(more, Ordering::Relaxed);
     limit(libc::RLIMIT_CORE, 0, 0);
     let parked = PARKED_BYTES.load(Ordering::Relaxed);
     if more > 0 && parked > 0 {
         limit(libc::RLIMIT_AS, parked + more, libc::RLIM_INFINITY);
     }
-    // No file that fits into the pool is larger. `write` then fails, as it does on a full disk, and kills nobody.
+    // No file in the pool can be larger. `write` then fails as on a full disk, without killing the process.
     limit(libc::RLIMIT_FSIZE, FILES.bytes, FILES.bytes);
     // SAFETY: ignoring a signal runs no code.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };

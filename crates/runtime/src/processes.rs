@@ -1,13 +1,13 @@
 //! Processes that the program forks: one at a time touches persistent memory.
 //!
-//! Each has a copy of the pool, since the runtime maps it privately; what the others did to theirs is in the trace, which all
-//! share. So whoever is about to touch PM waits for its turn, and first does to its own copy what the trace has since it
-//! was there last. A process keeps its turn until it sleeps in the kernel, ends, or does nothing but look again and again
-//! at the same; then the first in order of creation that can go on gets it. The program's own waiting (for a pipe, for the end
-//! of a child) so decides the order, and not how fast the machine is.
+//! Each has its own copy of the pool, since the runtime maps it privately; what the others did to theirs is in the
+//! trace, which all share. So a process that is about to touch PM waits for its turn, and first applies to its own copy
+//! everything added to the trace since its last turn. It keeps its turn until it sleeps in the kernel, ends, or only
+//! polls; then the turn passes to the earliest-created process that can make progress. So the program's own waiting
+//! (for a pipe, or for a child to end) decides the order, not the speed of the machine.
 //!
-//! Other orders are not tried: two processes that touch PM while neither has waited for the other's end make the verdict
-//! UNKNOWN, with whatever was found in this order.
+//! Other orders are not explored: two processes that touch PM while neither has waited for the other to end make the
+//! verdict UNKNOWN, together with whatever was found in this order.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -20,25 +20,25 @@ use crate::raw;
 use crate::session::{self, control, recovering, shadow};
 use crate::system::{own_process, raw_syscall};
 
-/// The kernel's number of this process; 0 while there are no others.
+/// The process id of this process; 0 while there are no others.
 static OWN: AtomicU64 = AtomicU64::new(0);
 
 struct Turn {
-    /// How often the turn was asked for within itself.
+    /// Nesting depth of the turn.
     depth: u32,
-    /// How much of the trace this copy of the pool has.
+    /// How much of the trace has been applied to this copy of the pool.
     seen: u64,
-    /// Which one this process is.
+    /// The index of this process.
     index: usize,
-    /// Length of the trace when it was forked.
+    /// Length of the trace at the fork.
     forked_at: u64,
-    /// Turns in a row that left the trace as it was.
+    /// Consecutive turns that left the trace unchanged.
     idle: u32,
-    /// Those whose end it has waited for, a bit each.
+    /// The processes whose end it has waited for, a bit each.
     joined: u64,
-    /// Has the verdict been told?
+    /// Has the unexplored order been reported?
     told: bool,
-    /// Facts of files that others have stored.
+    /// Facts of files that other processes have stored.
     facts: Vec<u64>,
 }
 
@@ -53,10 +53,10 @@ static TURN: RunningThreadCell<Turn> = RunningThreadCell::new(Turn {
     facts: Vec::new(),
 });
 
-/// Were there ever others?
+/// Have there ever been other processes?
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Has the program forked? What this process knows of files may have changed since.
+/// Has the program forked? Then this process's knowledge of files may be stale.
 pub(crate) fn were_several() -> bool {
     FORKED.load(Relaxed)
 }
@@ -71,14 +71,14 @@ fn table<R>(access: impl FnOnce(&mut Processes) -> R) -> R {
     control(|control| access(&mut control.processes))
 }
 
-/// The word that says whose turn it is, which all processes share.
+/// The word that says whose turn it is, shared by all processes.
 fn turn() -> &'static AtomicU64 {
-    // SAFETY: the control block is mapped for good, and nobody accesses this word but by atomic operations.
+    // SAFETY: the control block stays mapped, and this word is accessed only by atomic operations.
     table(|table| unsafe { AtomicU64::from_ptr(&raw mut table.turn) })
 }
 
-/// Before a fork: the number that the new process's thread is to have; none if there are too many. `first` is the first
-/// number that no thread of this process has.
+/// Called before a fork: the number for the new process's thread; `None` if there are too many. `first` is the first
+/// number not used by a thread of this process.
 pub(crate) fn prepare_fork(first: u16) -> Option<u16> {
     if !several() {
         let own = own_process() as u64;
@@ -107,7 +107,7 @@ pub(crate) fn prepare_fork(first: u16) -> Option<u16> {
     })
 }
 
-/// After it, in the one that forked: the kernel's number of the new process. None: there is no new one.
+/// Called after a fork in the parent, with the new process id; `None` if the fork failed.
 pub(crate) fn forked(process: Option<i32>, thread: u16) {
     let _held = hold();
     table(|table| {
@@ -118,12 +118,12 @@ pub(crate) fn forked(process: Option<i32>, thread: u16) {
     });
 }
 
-/// After it, in the new one.
+/// Called after a fork in the child.
 pub(crate) fn begin() {
     let own = own_process() as u64;
     let forked_at = TURN.with(|turn| turn.seen);
     OWN.store(own, Relaxed);
-    // Its entry is made by the one that forked it, which may take its time.
+    // The parent makes its entry, which may take a while.
     let index = loop {
         let found = table(|table| {
             let count = (table.count as usize).min(Processes::MOST);
@@ -140,7 +140,7 @@ pub(crate) fn begin() {
     });
 }
 
-/// This process has waited for the end of another one: the number of that one's thread, if it was followed.
+/// Records that this process has waited for another to end; returns that one's thread number, if it was followed.
 pub(crate) fn joined(process: i32) -> Option<u16> {
     if !several() {
         return None;
@@ -154,7 +154,7 @@ pub(crate) fn joined(process: i32) -> Option<u16> {
     Some(thread)
 }
 
-/// If all others have ended and somebody has waited for that, this one is alone again; says so.
+/// Returns whether this process is alone again: all others have ended and have been waited for.
 pub(crate) fn is_alone_again() -> bool {
     let own = OWN.load(Relaxed);
     let alone = table(|table| table.all.iter().all(|entry| entry.number == 0 || entry.number == own));
@@ -165,7 +165,7 @@ pub(crate) fn is_alone_again() -> bool {
     alone
 }
 
-/// This process ends: others need not find that out.
+/// Announces that this process ends, so that others need not find out.
 pub(crate) fn end() {
     if several() {
         let own = OWN.load(Relaxed);
@@ -173,17 +173,17 @@ pub(crate) fn end() {
     }
 }
 
-/// Is this process the one that the checker started?
+/// Is this the process that the checker started?
 pub(crate) fn is_first() -> bool {
     !several() || TURN.with(|turn| turn.index == 0)
 }
 
-/// Words of files' facts that other processes have stored since this was asked last.
+/// Facts of files that other processes have stored since the last call.
 pub(crate) fn facts_of_others() -> Vec<u64> {
     TURN.with(|turn| std::mem::take(&mut turn.facts))
 }
 
-/// While this lives, it is this process's turn, and its copy of the pool is as it should be.
+/// While this guard lives, it is this process's turn, and its copy of the pool is up to date.
 pub(crate) struct Held(());
 
 impl Drop for Held {
@@ -201,7 +201,7 @@ pub(crate) fn hold() -> Option<Held> {
     })
 }
 
-/// The same for accesses of PM.
+/// The same for PM accesses.
 #[inline(always)]
 pub(crate) fn hold_to_access() -> Option<Held> {
     several().then(|| {
@@ -224,7 +224,7 @@ fn pause() {
     unsafe { raw_syscall(libc::SYS_nanosleep, [&raw const time as usize, 0, 0, 0, 0, 0]) };
 }
 
-/// Times to find somebody asleep, with nothing happening meanwhile, before it counts as waiting.
+/// How often a process must be seen asleep, with no progress in between, to count as waiting.
 const LOOKS: u32 = 4;
 
 #[cold]
@@ -277,7 +277,7 @@ fn wait_for_turn(own: u64) {
     set_waiting(0);
 }
 
-/// Does whoever has the turn not use it?
+/// Can the turn be taken from its holder, because it does not use it?
 fn may_be_taken(holder: u64) -> bool {
     let process = holder & !Processes::BUSY;
     match state_of(process) {
@@ -288,7 +288,7 @@ fn may_be_taken(holder: u64) -> bool {
     }
 }
 
-/// Can none of those that were forked earlier go on? They come first.
+/// Are all earlier-created processes unable to make progress? They take precedence.
 fn earlier_ones_wait(index: usize, own: u64, holder: u64) -> bool {
     let others = table(|table| table.all);
     others[..index].iter().filter(|other| other.number != 0 && other.number != own).all(|other| {
@@ -301,24 +301,24 @@ fn earlier_ones_wait(index: usize, own: u64, holder: u64) -> bool {
     })
 }
 
-/// What the kernel says that a process does, by its letter; none if there is none.
+/// The kernel's state letter for a process; `None` if there is no such process.
 fn state_of(process: u64) -> Option<u8> {
     let mut text = [0u8; 512];
     let length = read_file(&format!("/proc/{process}/stat\0"), &mut text)?;
-    // The state comes after the name, which is in parentheses.
+    // The state follows the name, which is in parentheses.
     let text = &text[..length];
     let name_end = text.iter().rposition(|&byte| byte == b')')?;
     text.get(name_end + 2).copied()
 }
 
-/// Has a process become another program, which has nothing of the runtime?
+/// Has a process executed another program, which does not contain the runtime?
 fn is_another_program(process: u64) -> bool {
     let exe = |of: &str| std::fs::read_link(format!("/proc/{of}/exe")).ok();
     session::unfollowed(|| exe(&process.to_string()) != exe("self"))
 }
 
 fn read_file(path: &str, into: &mut [u8]) -> Option<usize> {
-    // SAFETY: the path ends in zero; the kernel writes into the text only.
+    // SAFETY: the path ends in zero; the kernel writes only into the buffer.
     unsafe {
         let file = raw_syscall(libc::SYS_open, [path.as_ptr() as usize, libc::O_RDONLY as usize, 0, 0, 0, 0]);
         if file < 0 {
@@ -331,7 +331,7 @@ fn read_file(path: &str, into: &mut [u8]) -> Option<usize> {
     }
 }
 
-/// Does to this process's copy of the pool what others have done to theirs.
+/// Applies other processes' changes to this process's copy of the pool.
 fn catch_up() {
     let all = session::recorded();
     let seen = TURN.with(|turn| std::mem::replace(&mut turn.seen, all.len() as u64)) as usize;
@@ -359,7 +359,7 @@ fn repeat(record: &Record) {
     }
 }
 
-/// Looks in a row that a process may take at the same before others get the turn.
+/// How many idle polls a process may make in a row before others get the turn.
 const IDLE: u32 = 2_000;
 
 fn release() {
@@ -383,7 +383,7 @@ fn release() {
     }
 }
 
-/// This process cannot go on until another one does something: others get the turn, if any can use it.
+/// This process cannot continue until another one acts: passes the turn, if any other can use it.
 pub(crate) fn give_way() {
     if !several() {
         return;
@@ -412,7 +412,7 @@ pub(crate) fn give_way() {
     }
 }
 
-/// This process is about to access PM: has another one done so meanwhile, that nothing orders before or after?
+/// This process is about to access PM: has another one done so, unordered with respect to it?
 fn accesses() {
     let records = control(|control| control.records);
     let (index, forked_at, joined) = TURN.with(|turn| (turn.index, turn.forked_at, turn.joined));

@@ -1,6 +1,6 @@
-//! Who touches the pool in the runtime's name.
+//! Marks accesses to the pool made on the runtime's behalf.
 //!
-//! The window is inaccessible (see `follow`). What the C library does there while it works for the runtime was announced
+//! The window is inaccessible (see `follow`). What the C library does there on the runtime's behalf has been announced
 //! already, so it is let through and not recorded again.
 
 use std::cell::Cell;
@@ -11,20 +11,20 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Does the calling thread run a real function on behalf of the runtime?
+/// Is the calling thread inside a real function on behalf of the runtime?
 pub(crate) fn works_for_runtime() -> bool {
     DEPTH.get() > 0
 }
 
-/// Runs a signal handler of the program, which may have come while the runtime called a real function: what the handler does
-/// is the program's own.
+/// Runs a signal handler of the program, which may have interrupted a real function called by the runtime: the
+/// handler's accesses are the program's own.
 pub(crate) fn for_the_program(handler: impl FnOnce()) {
     let depth = DEPTH.replace(0);
     handler();
     DEPTH.set(depth);
 }
 
-/// Whatever the calling thread does to PM while this lives was announced.
+/// While this guard lives, the thread's accesses to PM count as announced.
 pub(crate) struct Opened(bool);
 
 impl Opened {

@@ -1,6 +1,6 @@
 //! Threads and synchronization as programs call them: POSIX, C11, semaphores, futexes.
 //!
-//! Each function does under the scheduler what the C library's would do: see `threads`.
+//! Each function implements the C library's behavior under the scheduler: see `threads`.
 
 mod c11;
 mod conditions;

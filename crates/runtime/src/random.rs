@@ -1,4 +1,4 @@
-//! The one generator behind every choice that must be the same in every run: splitmix64, small and good enough.
+//! The single generator behind every choice that must be reproducible: splitmix64, small and good enough.
 
 #![forbid(unsafe_code)]
 

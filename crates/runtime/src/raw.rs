@@ -1,11 +1,11 @@
-//! Memory operations that cannot come back to the runtime.
+//! Memory operations that never reenter the runtime.
 //!
-//! The runtime interposes `memcpy`, for itself too: what the compiler turns `ptr::copy` into would be recorded
-//! again. So whatever touches PM inside the runtime goes through these.
+//! The runtime interposes `memcpy`, even for itself, so the calls that the compiler generates for `ptr::copy` would be
+//! recorded again. All accesses to PM inside the runtime therefore go through this module.
 //!
 //! # Safety
 //!
-//! All functions want pointers that are valid for what they read and write.
+//! Every function requires pointers that are valid for its reads and writes.
 
 use std::arch::asm;
 
@@ -13,8 +13,8 @@ use crashproof_protocol::{ALIAS_OFFSET, POOL_BASE, POOL_BYTES};
 
 use crate::fixed;
 
-/// Where the runtime reads and writes an address: the pool at its alias, everything else where it is. AddressSanitizer's
-/// shadow reaches into the window in front of the pool.
+/// Where the runtime accesses an address: the pool at its alias, everything else in place. AddressSanitizer's shadow
+/// extends into the window in front of the pool.
 #[inline(always)]
 pub(crate) const fn reachable(address: u64) -> u64 {
     address + if address.wrapping_sub(POOL_BASE) < POOL_BYTES { ALIAS_OFFSET } else { 0 }
@@ -26,15 +26,15 @@ pub(crate) fn reachable_pointer<T>(pointer: *const T) -> *const T {
     reachable(pointer as u64) as *const T
 }
 
-/// What [`reachable`] was made of.
+/// The inverse of [`reachable`].
 #[inline(always)]
 pub(crate) const fn original(address: u64) -> u64 {
     let place = address.wrapping_sub(POOL_BASE + ALIAS_OFFSET);
     if place < POOL_BYTES { POOL_BASE + place } else { address }
 }
 
-/// An argument or a result of a real function: pointers to PM become pointers to its alias and back, everything else
-/// stays (the second trait is looked at only where the first is not for the type).
+/// An argument or result of a real function: pointers to PM become pointers to its alias and back, everything else is
+/// unchanged (method lookup tries the second trait only if the first does not apply to the type).
 pub(crate) struct Argument<T>(pub(crate) T);
 
 pub(crate) trait MovesPointer {
@@ -113,7 +113,6 @@ pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) {
     }
 }
 
-/// Sets every byte.
 pub(crate) unsafe fn fill(to: *mut u8, byte: u8, bytes: usize) {
     let to = reachable(to as u64) as *mut u8;
     // SAFETY: stores within the range.
@@ -124,14 +123,14 @@ pub(crate) unsafe fn fill(to: *mut u8, byte: u8, bytes: usize) {
     }
 }
 
-/// Reads `width` bytes, 1 to 8, as a number.
+/// Reads a number of `width` bytes, 1 to 8.
 #[inline(always)]
 pub(crate) unsafe fn peek(address: u64, width: u64) -> u64 {
     // SAFETY: as for this function.
     unsafe { peek_there(reachable(address), width) }
 }
 
-/// The same of PM.
+/// The same for PM.
 #[inline(always)]
 pub(crate) unsafe fn peek_pm(address: u64, width: u64) -> u64 {
     // SAFETY: as for this function.
@@ -155,14 +154,14 @@ unsafe fn peek_there(address: u64, width: u64) -> u64 {
     }
 }
 
-/// Writes `width` bytes, 1 to 8, of a number.
+/// Writes a number of `width` bytes, 1 to 8.
 #[inline(always)]
 pub(crate) unsafe fn poke(address: u64, width: u64, value: u64) {
     // SAFETY: as for this function.
     unsafe { poke_there(reachable(address), width, value) }
 }
 
-/// The same to PM.
+/// The same for PM.
 #[inline(always)]
 pub(crate) unsafe fn poke_pm(address: u64, width: u64, value: u64) {
     // SAFETY: as for this function.
@@ -184,24 +183,23 @@ unsafe fn poke_there(address: u64, width: u64, value: u64) {
     }
 }
 
-/// A byte, wherever it is.
+/// A byte of any memory.
 #[inline(always)]
 pub(crate) unsafe fn byte_at<T>(start: *const T, at: usize) -> u8 {
     // SAFETY: the caller vouches for the byte.
     unsafe { reachable_pointer(start.cast::<u8>().wrapping_add(at)).read_volatile() }
 }
 
-/// Length of a string that may end without a zero after `limit` bytes.
+/// The length of a string that may end without a zero after `limit` bytes.
 pub(crate) unsafe fn length_within(text: *const u8, limit: usize) -> usize {
     let mut length = 0;
-    // SAFETY: the string goes on until its zero or the limit.
+    // SAFETY: the string extends to its zero or the limit.
     while length < limit && unsafe { byte_at(text, length) } != 0 {
         length += 1;
     }
     length
 }
 
-/// Length of a string.
 pub(crate) unsafe fn length(text: *const u8) -> usize {
     // SAFETY: the string ends in a zero.
     unsafe { length_within(text, usize::MAX) }

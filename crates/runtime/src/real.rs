@@ -1,8 +1,8 @@
-//! The functions behind the ones that the runtime interposes.
+//! Finds the real functions behind those that the runtime interposes.
 //!
-//! The runtime is a shared library before the C library in the order of lookup, so a function it exports
-//! under a name of the C library's is called instead, by the program and by every library in it. The real one
-//! is found with `dlsym(RTLD_NEXT)`, once.
+//! The runtime is a shared library that precedes the C library in lookup order, so its exports shadow C library
+//! functions of the same name, for the program and every library in it. `dlsym(RTLD_NEXT)` finds the real function,
+//! once.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::modules;
 use crate::system::give_up;
 
-/// A name that ends in a zero, as `concat!` makes it.
+/// A zero-terminated name made by `concat!`.
 const fn c_string(name: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(name.as_bytes()) {
         Ok(name) => name,
@@ -19,7 +19,7 @@ const fn c_string(name: &'static str) -> &'static CStr {
     }
 }
 
-/// A function of the C library, found when it is first needed. The address comes first: assembly reads it.
+/// A function of the C library, looked up on first use. The address is the first field: assembly reads it.
 #[repr(C)]
 pub(crate) struct Real {
     address: AtomicPtr<c_void>,
@@ -28,13 +28,13 @@ pub(crate) struct Real {
 }
 
 impl Real {
-    /// `name` ends in a zero. A `version` is given where the library has several, and the default that
-    /// `dlsym` finds is not the one that programs use.
+    /// `name` is zero-terminated. A `version` is given if the library has several and programs do not use the default
+    /// that `dlsym` finds.
     pub(crate) const fn new(name: &'static str, version: Option<&'static CStr>) -> Real {
         Real { address: AtomicPtr::new(null_mut()), name: c_string(name), version }
     }
 
-    /// The function; ends the process if there is none.
+    /// The function; ends the process if it does not exist.
     #[inline]
     pub(crate) fn get(&self) -> *const c_void {
         let known = self.address.load(Ordering::Relaxed);
@@ -44,7 +44,7 @@ impl Real {
     #[cold]
     fn find(&self) -> *const c_void {
         let name = self.name.as_ptr();
-        // SAFETY: names end in zero.
+        // SAFETY: names are zero-terminated.
         let found = unsafe {
             match self.version {
                 Some(version) => libc::dlvsym(libc::RTLD_NEXT, name, version.as_ptr()),
@@ -60,8 +60,8 @@ impl Real {
     }
 }
 
-/// Functions that children have looked for: their parent looks for them, too, so that later children find them known.
-/// Shared with the children.
+/// Functions that children have looked up: their parent looks them up, too, so that later children need not. Shared
+/// with the children.
 struct Learned {
     count: AtomicUsize,
     functions: [AtomicPtr<Real>; 64],
@@ -73,7 +73,7 @@ static LEARNED: AtomicPtr<Learned> = AtomicPtr::new(null_mut());
 pub(crate) fn share_what_is_found() {
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-    // SAFETY: new memory, all zeros, which is what nothing learned looks like.
+    // SAFETY: a fresh mapping of zeros, which is a valid empty state.
     let shared = unsafe { libc::mmap(null_mut(), size_of::<Learned>(), rights, flags, -1, 0) };
     if shared != libc::MAP_FAILED {
         LEARNED.store(shared.cast(), Ordering::Relaxed);
@@ -81,11 +81,11 @@ pub(crate) fn share_what_is_found() {
 }
 
 fn learned() -> Option<&'static Learned> {
-    // SAFETY: null, or shared memory that stays.
+    // SAFETY: null, or shared memory that is never unmapped.
     unsafe { LEARNED.load(Ordering::Relaxed).as_ref() }
 }
 
-/// A child found a function.
+/// Records a function a child has found.
 fn learn(real: &Real) {
     if let Some(learned) = learned()
         && let Some(slot) = learned.functions.get(learned.count.fetch_add(1, Ordering::Relaxed))
@@ -94,13 +94,13 @@ fn learn(real: &Real) {
     }
 }
 
-/// Finds in the parent what children have found.
+/// Looks up in the parent what children have found.
 pub(crate) fn find_what_children_found() {
     let Some(learned) = learned().filter(|learned| learned.count.load(Ordering::Relaxed) > 0) else { return };
     let count = learned.count.swap(0, Ordering::Relaxed).min(learned.functions.len());
     for slot in &learned.functions[..count] {
         let real = slot.swap(null_mut(), Ordering::Relaxed);
-        // A program that writes wildly may write here, too; statics of the runtime are close to each other.
+        // A program with wild stores may corrupt this list; statics of the runtime are close to each other.
         let close = (real as usize).abs_diff(&raw const LEARNED as usize) < 16 << 20;
         if close && (real as usize).is_multiple_of(align_of::<Real>()) {
             // SAFETY: children have the same statics at the same addresses.
@@ -114,9 +114,9 @@ pub(crate) fn find_what_children_found() {
     learned.count.store(0, Ordering::Relaxed);
 }
 
-/// Another provider of a function: a library that the program brings along, built with crashproof.
+/// Another provider of a function: a library built with crashproof that the program brings along.
 pub(crate) struct Other {
-    /// 0: not looked for yet; 1: there is none; else its address.
+    /// 0: not looked up yet; 1: none; otherwise its address.
     address: AtomicUsize,
     name: &'static CStr,
 }
@@ -126,8 +126,8 @@ impl Other {
         Other { address: AtomicUsize::new(0), name: c_string(name) }
     }
 
-    /// The function, if there is another one. Only instrumented libraries count: of what others do to PM
-    /// nothing would be seen.
+    /// The function, if there is another provider. Only instrumented libraries count: PM accesses by others would go
+    /// unseen.
     #[inline]
     pub(crate) fn get(&self) -> Option<*const c_void> {
         match self.address.load(Ordering::Relaxed) {
@@ -139,7 +139,7 @@ impl Other {
 
     #[cold]
     fn find(&self) -> Option<*const c_void> {
-        // SAFETY: the name ends in zero.
+        // SAFETY: the name is zero-terminated.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
         let usable = !found.is_null() && modules::is_instrumented(found);
         self.address.store(if usable { found as usize } else { 1 }, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Records of what the running thread does.
+//! Records what the running thread does.
 
 use crashproof_protocol::abi::Site;
 use crashproof_protocol::{Record, mode, record};
@@ -24,12 +24,12 @@ pub(crate) fn note(kind: u8, address: u64, value: u64, site: *const Site) {
     }
 }
 
-/// Something happened that is not followed; the verdict will be UNKNOWN. See [`crashproof_protocol::reason`].
+/// Records something that is not followed, so the verdict will be UNKNOWN. See [`crashproof_protocol::reason`].
 pub(crate) fn unknown(reason: u64, site: *const Site) {
     note(record::UNKNOWN, 0, reason, site);
 }
 
-/// Strands and epochs that are open, in all threads.
+/// Open strands and epochs of all threads.
 static OPEN_REGIONS: RunningThreadCell<u32> = RunningThreadCell::new(0);
 
 /// Does the checker ask for strands and epochs?
@@ -43,12 +43,12 @@ pub(crate) fn region_begins() {
     OPEN_REGIONS.with(|open| *open += 1);
 }
 
-/// One ends.
+/// A strand or an epoch ends.
 pub(crate) fn region_ends() {
     OPEN_REGIONS.with(|open| *open = open.saturating_sub(1));
 }
 
-/// A piece is read in a recorded run: it counts within strands and epochs. Several threads record what they read
+/// Records a read in a recorded run, which matters within strands and epochs. With several threads, reads are recorded
 /// anyway.
 #[inline(never)]
 pub(crate) fn read_in_region(address: u64, width: u64, value: u64, site: *const Site) {

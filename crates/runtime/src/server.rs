@@ -1,10 +1,9 @@
-//! Parks the program before the first of its constructors and forks a child for each command.
+//! Parks the program before the first of its constructors, and forks a child per command.
 //!
-//! Programs open their pools in constructors, too, so these run in every child. What must come first is that all
-//! modules have registered: the plugin gives each module a constructor for that, and another one, called after
-//! those of all modules that are linked together. Where only libraries are instrumented the program is parked just before
-//! `main`: the runtime interposes `__libc_start_main`, where the C library comes in, and puts its own `main` in the
-//! program's place.
+//! Programs open their pools in constructors, too, so every child runs them. But all modules must have registered
+//! first: the plugin gives each module a constructor for that, and a second one that runs after those of all modules
+//! linked together. If only libraries are instrumented, the program is parked just before `main`: the runtime
+//! interposes `__libc_start_main` and passes its own `main` in place of the program's.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::AtomicBool;
@@ -20,7 +19,8 @@ use crate::session::{ENVIRONMENT_NAME, control, under_checker};
 use crate::system::{errno, give_up, raw_syscall};
 use crate::threads::turns;
 use crate::{
-    endless, faults, follow, globals, modules, prefault, process, raw, real, session, sites, stacks,
+    clone, direct_end, endless, faults, follow, globals, modules, own_memory, prefault, process, raw, real,
+    session, settled, sites, stacks,
 };
 
 /// [`fd::INPUT`] as a path.
@@ -40,7 +40,7 @@ type StartMain = unsafe extern "C" fn(
 
 static PROGRAM_MAIN: RunningThreadCell<Option<Main>> = RunningThreadCell::new(None);
 
-/// Runs before the constructors of whatever is linked against the runtime.
+/// Runs before the constructors of any module linked against the runtime.
 #[used]
 #[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
 static START: extern "C" fn() = {
@@ -62,7 +62,7 @@ unsafe extern "C" fn __libc_start_main(
 ) -> c_int {
     static REAL: Real = Real::new("__libc_start_main\0", None);
     PROGRAM_MAIN.set(Some(main));
-    // SAFETY: that is its type; the arguments are those of the program's start.
+    // SAFETY: the symbol has this type; the arguments are those of program start.
     unsafe {
         let real: StartMain = std::mem::transmute(REAL.get());
         real(our_main, argc, argv, init, fini, rtld_fini, stack_end)
@@ -74,23 +74,28 @@ unsafe extern "C" fn our_main(argc: c_int, argv: *mut *mut c_char, envp: *mut *m
         park();
     }
     match PROGRAM_MAIN.get() {
-        // SAFETY: the C library passes what the program's function wants.
-        Some(main) => unsafe { main(argc, argv, envp) },
+        Some(main) => {
+            // SAFETY: the C library passes what the program's function wants.
+            let status = unsafe { main(argc, argv, envp) };
+            direct_end::ends_with(status);
+            process::end_early();
+            status
+        }
         None => give_up("main is missing"),
     }
 }
 
-/// All modules that are linked together with this one have registered.
+/// All modules linked together with this one have registered.
 pub(crate) fn registered(module: *const c_void) {
-    // SAFETY: asks only.
+    // SAFETY: a query without side effects.
     let program = || unsafe { libc::getauxval(libc::AT_PHDR) as *const c_void };
-    // Every module says so in every child: looking them up there would cost as much as a recovery.
+    // Every module calls this in every child, where the lookup would cost as much as a recovery.
     if is_to_park() && modules::linked_together(module, program()) {
         park();
     }
 }
 
-/// Was the program parked before? Children come out of that.
+/// Was the program parked before? Children resume from there.
 static PARKED_BEFORE: AtomicBool = AtomicBool::new(false);
 
 fn is_to_park() -> bool {
@@ -110,11 +115,16 @@ fn park() {
     endless::prepare();
     follow::prepare();
     turns::prepare();
+    clone::prepare();
     control(|control| {
         control.modules = modules::count();
         control.pm_used = u32::from(globals::any());
         control.sites_bytes = sites_bytes;
     });
+    session::inherit_control();
+    direct_end::prepare();
+    own_memory::settle();
+    settled::settle_stack();
     send(&[PARKED]);
     while receive() == Some(RUN) {
         session::find_trace();
@@ -123,7 +133,7 @@ fn park() {
         follow::prepare_child();
         prefault::prepare_child();
         // SAFETY: the process has one thread.
-        let child = unsafe { libc::fork() };
+        let child = unsafe { clone::fork() };
         if child < 0 {
             give_up("cannot fork");
         }
@@ -133,18 +143,19 @@ fn park() {
         }
         send(&child.to_le_bytes());
         let mut status = 0;
-        // SAFETY: the kernel writes the status and what the child used. Whatever the child started goes with it.
+        // SAFETY: the kernel writes the status and the child's resource usage. Everything the child started ends with
+        // it.
         let used = unsafe {
             let mut used: libc::rusage = std::mem::zeroed();
             while libc::wait4(child, &raw mut status, 0, &raw mut used) < 0 && errno() == libc::EINTR {}
             status = process::seen_by_limit(status, &used);
             process::wait_for_forked();
             status = process::ended_by_child(status);
-            libc::kill(-child, libc::SIGKILL);
+            raw_syscall(libc::SYS_kill, [-child as usize, libc::SIGKILL as usize, 0, 0, 0, 0]);
             used
         };
         if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
-            endless::note_ended(used.ru_utime);
+            endless::note_ended(&used);
         }
         process::end_orphans();
         process::note_ending(status);
@@ -162,7 +173,7 @@ fn receive() -> Option<u8> {
 }
 
 fn send(bytes: &[u8]) {
-    // SAFETY: the kernel only reads the bytes; without the checker the process ends.
+    // SAFETY: the kernel only reads the bytes; if the checker is gone, the process ends.
     unsafe {
         if libc::write(fd::COMMAND, bytes.as_ptr().cast(), bytes.len()) != bytes.len() as isize {
             libc::_exit(0);
@@ -170,12 +181,12 @@ fn send(bytes: &[u8]) {
     }
 }
 
-/// Is there standard input for the children?
+/// Do the children have standard input?
 static HAS_INPUT: AtomicBool = AtomicBool::new(false);
 
-/// Gives this process the descriptors that its children are to have, so that they need not.
+/// Sets up the descriptors for the children in the parent, once.
 fn prepare_descriptors() {
-    // SAFETY: descriptors of this process, which runs nothing of the program's yet.
+    // SAFETY: descriptors of this process, in which no code of the program runs yet.
     unsafe {
         HAS_INPUT.store(libc::fcntl(fd::INPUT, libc::F_GETFD) >= 0, Relaxed);
         let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
@@ -183,19 +194,19 @@ fn prepare_descriptors() {
         libc::close(nothing);
         libc::dup2(fd::OUTPUT, 1);
         libc::dup2(fd::OUTPUT, 2);
-        // A program that this one starts is none of the checker's business.
+        // Programs started by this one do not concern the checker.
         for name in [ENVIRONMENT_NAME, c"LD_BIND_NOW"] {
             libc::unsetenv(name.as_ptr());
         }
         forget_preload();
-        // The mappings stay; the descriptors would only be in the program's way.
+        // The mappings remain; the descriptors would only get in the program's way.
         for descriptor in [fd::CONTROL, fd::IMAGE, fd::TRACE, fd::SITES, fd::OUTPUT] {
             libc::close(descriptor);
         }
     }
 }
 
-/// Takes the runtime out of what is loaded into programs that this one starts.
+/// Removes the runtime from the preload list for programs that this one starts.
 fn forget_preload() {
     const NAME: &str = "LD_PRELOAD";
     let Some(all) = std::env::var_os(NAME).and_then(|all| all.into_string().ok()) else { return };
@@ -211,14 +222,15 @@ fn forget_preload() {
     }
 }
 
-/// Makes this process the child that the checker asked for.
+/// Turns this process into the child that the checker requested.
 fn become_child() {
+    prefault::start();
     // SAFETY: descriptors and settings of this process, which runs nothing of the program's yet.
     unsafe {
         libc::setpgid(0, 0);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         if HAS_INPUT.load(Relaxed) {
-            // Opened anew, since all descriptors that come from one `open` share a position.
+            // Reopened, because all descriptors from one `open` share a position.
             let arguments =
                 [libc::AT_FDCWD as usize, INPUT_PATH.as_ptr() as usize, libc::O_RDONLY as usize, 0, 0, 0];
             let input = raw_syscall(libc::SYS_openat, arguments) as usize;
@@ -231,7 +243,6 @@ fn become_child() {
     }
     session::begin_recording();
     process::start();
-    prefault::start();
     turns::begin();
     note_early_threads();
     for patch in session::patches() {

@@ -1,7 +1,8 @@
-//! The memory that the process shares with the checker, and in which mode it is.
+//! The memory shared with the checker, and the mode of the process.
 //!
 //! Everything is mapped before any other code of the program runs ([`start`]). Without the checker there is only a
-//! pool that is forgotten when the program ends, the mode stays [`mode::PASS`], and no other function here is called.
+//! pool, which is discarded when the program ends; the mode stays [`mode::PASS`], and no other function of this module
+//! is called.
 
 use std::ffi::CStr;
 use std::ptr::null_mut;
@@ -23,26 +24,26 @@ use crate::{own_memory, raw};
 
 const PAGE: usize = 4096;
 
-/// [`crashproof_protocol::ENVIRONMENT`] as C wants it.
+/// [`crashproof_protocol::ENVIRONMENT`] as a C string.
 pub(crate) const ENVIRONMENT_NAME: &CStr = c"CRASHPROOF_SESSION";
 const _: () = assert!(ENVIRONMENT_NAME.count_bytes() == crashproof_protocol::ENVIRONMENT.len());
 
-/// [`crashproof_protocol::PROGRAM`] as C wants it.
+/// [`crashproof_protocol::PROGRAM`] as a C string.
 const PLACED_ELSEWHERE: &CStr = c"CRASHPROOF_PROGRAM";
-/// More than this the C library does not take for its heap before the program begins.
+/// The C library's heap is never larger than this before the program starts.
 const MOST_HEAP: usize = 16 << 20;
 const _: () = assert!(PLACED_ELSEWHERE.count_bytes() == crashproof_protocol::PROGRAM.len());
 
-// Written before `main` and after a fork only. Atomics, because threads look at them without the baton, and programs
-// without the checker have threads that run in parallel.
+// Written only before `main` and after a fork. Atomics, because threads read them without holding the baton, and
+// programs without the checker run their threads in parallel.
 static MODE: AtomicU32 = AtomicU32::new(mode::PASS);
 static UNDER_CHECKER: AtomicBool = AtomicBool::new(false);
 static CONTROL: AtomicPtr<Control> = AtomicPtr::new(null_mut());
-/// The image, mapped so that writes reach it ([`set_durable`]); read-only at all other times.
+/// The image. [`set_durable`] makes it writable briefly; otherwise it is mapped read-only.
 static IMAGE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
-/// The trace from its beginning, where the checker keeps what is not for children to change.
+/// The trace from its beginning, which the checker keeps and children must not change.
 static WHOLE_TRACE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
-/// Which bytes of each line this child has touched; one word per line.
+/// Which bytes of each line this child has touched, one word per line.
 static SHADOW: AtomicPtr<u64> = AtomicPtr::new(null_mut());
 
 /// See [`mode`].
@@ -51,7 +52,7 @@ pub(crate) fn current_mode() -> u32 {
     MODE.load(Relaxed)
 }
 
-/// Is any record wanted?
+/// Is anything recorded?
 #[inline(always)]
 pub(crate) fn recording() -> bool {
     current_mode() != mode::PASS
@@ -62,13 +63,13 @@ pub(crate) fn recovering() -> bool {
     current_mode() == mode::RECOVER
 }
 
-/// The process is not followed any more.
+/// The process is no longer followed.
 pub(crate) fn stop_recording() {
     MODE.store(mode::PASS, Relaxed);
 }
 
-/// Does something for the checker's sake that is not the program's doing: what it calls is not followed. Only the running
-/// thread may call this.
+/// Runs work done for the checker rather than by the program, without following it. Only the running thread may call
+/// this.
 pub(crate) fn unfollowed<R>(work: impl FnOnce() -> R) -> R {
     let before = MODE.swap(mode::PASS, Relaxed);
     let result = work();
@@ -87,26 +88,27 @@ pub(crate) fn under_checker() -> bool {
 pub(crate) fn control<R>(access: impl FnOnce(&mut Control) -> R) -> R {
     let control = CONTROL.load(Relaxed);
     debug_assert!(!control.is_null(), "the control block is there only under the checker");
-    // SAFETY: under the checker it is mapped for good. The checker leaves it alone while a child runs, and of the
-    // child's threads only the running one comes here.
+    // SAFETY: under the checker it stays mapped. The checker does not access it while a child runs, and only the
+    // running thread of the child does.
     access(unsafe { &mut *control })
 }
 
-/// The bit of [`Control::ended`] that says that a forked child, which is not followed, touched persistent memory.
+/// The bit of [`Control::ended`] for a forked child that is not followed and touched persistent memory.
 pub(crate) const TOUCHED_BY_CHILD: u64 = 2;
 
-/// The bit of [`Control::ended`] that says that the program forked.
+/// The bit of [`Control::ended`] for a program that forked.
 pub(crate) const FORKED: u64 = 4;
 
-/// Is this a forked child of a run?
+/// Is this a forked child that is not followed?
 static UNFOLLOWED: AtomicBool = AtomicBool::new(false);
 
-/// This process is a forked child, which is not followed.
+/// Marks this process as a forked child that is not followed.
 pub(crate) fn become_unfollowed() {
     UNFOLLOWED.store(true, Relaxed);
 }
 
-/// Persistent memory is accessed by a process that records nothing: if it is a child of one that does, that is told.
+/// Called when a process that records nothing accesses persistent memory: reports it if the process was forked by one
+/// that records.
 #[cold]
 pub(crate) fn note_unrecorded() {
     if UNFOLLOWED.load(Relaxed) {
@@ -114,56 +116,56 @@ pub(crate) fn note_unrecorded() {
     }
 }
 
-/// How many switches there might have been, for threads that do not have the baton.
+/// The number of possible switches so far, for threads that do not hold the baton.
 pub(crate) fn points_seen_from_aside() -> u64 {
-    // SAFETY: mapped, as in `control`; a torn or old value does no harm to who asks.
+    // SAFETY: mapped, as in `control`; callers tolerate a torn or stale value.
     unsafe { (&raw const (*CONTROL.load(Relaxed)).points).read_volatile() }
 }
 
-/// How many records there are, for processes whose turn it is not.
+/// The number of records so far, for processes whose turn it is not.
 pub(crate) fn records_seen_from_aside() -> u64 {
-    // SAFETY: mapped, as in `control`; an old value does no harm to who asks.
+    // SAFETY: mapped, as in `control`; callers tolerate a stale value.
     unsafe { (&raw const (*CONTROL.load(Relaxed)).records).read_volatile() }
 }
 
-/// Is a switch of [`flag`] on?
+/// Is this bit of [`flag`] set?
 pub(crate) fn has_flag(flag: u32) -> bool {
     under_checker() && control(|control| control.flags & flag != 0)
 }
 
-/// Are accesses of volatile memory to be followed in this run, by code that was not rebuilt? In recoveries only if some are
+/// Are volatile accesses of code that was not rebuilt followed in this run? In recoveries only if some of them are
 /// steps.
 pub(crate) fn follows_volatile() -> bool {
     let (follows, watched) = control(|control| (control.follow_volatile != 0, control.watched_count > 0));
     follows && (watched || !recovering())
 }
 
-/// Whatever this run does to files is to be undone before the next one: it is a recovery, after which nothing crashes.
+/// Must this run's changes to files be undone before the next one? True for a recovery after which nothing crashes.
 pub(crate) fn undoes_files() -> bool {
     recovering() && has_flag(flag::UNDO_FILES)
 }
 
-/// Does the checker assume that caches survive?
+/// Does the checker assume persistent caches?
 pub(crate) fn has_persistent_caches() -> bool {
     has_flag(flag::EADR)
 }
 
 /// Gives access to the paths of libraries that children have loaded.
 pub(crate) fn late_modules<R>(access: impl FnOnce(&mut [LateModule; caller::MODULES]) -> R) -> R {
-    // SAFETY: the table lies behind the control block; as for the block.
+    // SAFETY: the table follows the control block; otherwise as for the block.
     access(unsafe { &mut *CONTROL.load(Relaxed).cast::<u8>().add(LATE_MODULES_OFFSET as usize).cast() })
 }
 
 /// Gives access to the table of files on the PM path.
 pub(crate) fn files<R>(access: impl FnOnce(&mut Tables) -> R) -> R {
-    // SAFETY: the table lies behind the control block; as for the block.
+    // SAFETY: the table follows the control block; otherwise as for the block.
     access(unsafe { &mut *CONTROL.load(Relaxed).cast::<u8>().add(FILES_OFFSET as usize).cast() })
 }
 
-/// What lines hold instead of what the image says.
+/// Lines whose content replaces that of the image.
 pub(crate) fn patches() -> &'static [Patch] {
     let count = control(|control| control.patches as usize);
-    // SAFETY: the checker wrote so many patches there before it asked for a child.
+    // SAFETY: the checker wrote that many patches there before it requested a child.
     unsafe {
         let first = CONTROL.load(Relaxed).cast::<u8>().add(PATCHES_OFFSET as usize).cast();
         std::slice::from_raw_parts(first, count)
@@ -177,7 +179,7 @@ fn map(address: u64, bytes: u64, flags: i32, descriptor: i32) -> *mut u8 {
 fn map_with(address: u64, bytes: u64, rights: i32, flags: i32, descriptor: i32) -> *mut u8 {
     let fixed = if address == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE };
     // SAFETY: nothing else is replaced.
-    // Not by the C library's function, which the runtime interposes.
+    // Bypasses the C library's function, which the runtime interposes.
     let pointer = unsafe {
         let flags = flags | fixed | libc::MAP_NORESERVE;
         let arguments =
@@ -197,14 +199,14 @@ pub(crate) fn start() {
     if STARTED.swap(true, Relaxed) {
         return;
     }
-    // SAFETY: nobody changes the environment this early.
+    // SAFETY: nothing else runs this early that could change the environment.
     let version = unsafe {
         let value = libc::getenv(ENVIRONMENT_NAME.as_ptr());
         (!value.is_null()).then(|| CStr::from_ptr(value).to_bytes())
     };
     let Some(version) = version else {
-        // One memory at both places.
-        // SAFETY: a descriptor of its own, which the mappings outlive.
+        // The same memory in both places.
+        // SAFETY: our own descriptor, which the mappings outlive.
         unsafe {
             let memory = libc::memfd_create(c"crashproof-pool".as_ptr(), libc::MFD_CLOEXEC);
             libc::ftruncate(memory, POOL_BYTES as i64);
@@ -231,11 +233,11 @@ pub(crate) fn start() {
     TRACE.with(|trace| trace.records = WHOLE_TRACE.load(Relaxed).cast());
 }
 
-/// In the other placement the kernel puts the heap where the usual one has the program and its heap: pointers that were kept
-/// would lead to something. A page in its way makes the C library look elsewhere, and what somebody had it take before is
-/// used up and taken away.
+/// In the other placement the kernel puts the heap where the usual placement has the program and its heap, so stale
+/// pointers from another run would appear valid. A page in its way makes the C library look elsewhere; whatever heap
+/// was taken before is used up and unmapped.
 fn keep_heap_elsewhere() {
-    // SAFETY: asks for the environment, and for the end of the heap; the page replaces nothing.
+    // SAFETY: queries the environment and the end of the heap; the page replaces nothing.
     let end = unsafe {
         if libc::getenv(PLACED_ELSEWHERE.as_ptr()).is_null() {
             return;
@@ -255,7 +257,7 @@ fn keep_heap_elsewhere() {
             continue;
         }
         let (from, to) = (block.next_multiple_of(PAGE), (block + bytes) & !(PAGE - 1));
-        // SAFETY: whole pages of a block that nobody else knows of.
+        // SAFETY: whole pages of a block to which no other pointer exists.
         unsafe {
             raw_syscall(libc::SYS_madvise, [from, to - from, libc::MADV_DONTNEED as usize, 0, 0, 0]);
             raw_syscall(libc::SYS_mprotect, [from, to - from, libc::PROT_NONE as usize, 0, 0, 0]);
@@ -268,8 +270,19 @@ fn keep_heap_elsewhere() {
 pub(crate) fn shadow<R>(address: u64, access: impl FnOnce(&mut u64) -> R) -> R {
     let line = address.wrapping_sub(POOL_BASE) / LINE_BYTES;
     debug_assert!(line < POOL_BYTES / LINE_BYTES, "an address outside of the pool");
-    // SAFETY: there is a word for every line of the pool; only the running thread comes here.
+    // SAFETY: there is a word for every line of the pool; only the running thread accesses it.
     access(unsafe { &mut *SHADOW.load(Relaxed).add(line as usize) })
+}
+
+/// The same bytes, which are about to be written to, mostly: memory that is not there comes at once, and not first as
+/// zeros that cannot be written.
+#[inline(always)]
+pub(crate) fn shadow_to_write(address: u64) -> u64 {
+    shadow(address, |known| {
+        // SAFETY: changes nothing.
+        unsafe { std::arch::asm!("or qword ptr [{}], 0", in(reg) &raw mut *known, options(nostack)) };
+        *known
+    })
 }
 
 /// Writes content of the pool that is durable from the start; before `main`, or for files as they are found.
@@ -278,17 +291,17 @@ pub(crate) fn set_durable(address: u64, bytes: &[u8]) {
     assert!(offset + bytes.len() as u64 <= POOL_BYTES, "durable content outside of the pool");
     let image = IMAGE.load(Relaxed);
     if image.is_null() {
-        // SAFETY: the pool is mapped, and the range is within.
+        // SAFETY: the pool is mapped, and contains the range.
         unsafe { raw::copy(address as *mut u8, bytes.as_ptr(), bytes.len()) };
         return;
     }
-    // Read-only at all other times: every later recovery begins with the image, and a stray store of this one must not
-    // change what the next finds.
+    // Otherwise read-only: every later recovery starts from the image, and a stray store of this one must not change
+    // it.
     let to = image.wrapping_add(offset as usize);
     let start = to as usize & !(PAGE - 1);
     let length = (to as usize + bytes.len()).next_multiple_of(PAGE) - start;
     let allow = |rights: i32| {
-        // SAFETY: the pages are the image's own, which stays mapped.
+        // SAFETY: the pages belong to the image, which stays mapped.
         let result = unsafe { raw_syscall(libc::SYS_mprotect, [start, length, rights as usize, 0, 0, 0]) };
         if result != 0 {
             give_up(&format!(
@@ -298,45 +311,45 @@ pub(crate) fn set_durable(address: u64, bytes: &[u8]) {
         }
     };
     allow(libc::PROT_READ | libc::PROT_WRITE);
-    // SAFETY: the image is mapped and writable, and the range is within.
+    // SAFETY: the image is mapped and writable, and contains the range.
     unsafe { raw::copy(to, bytes.as_ptr(), bytes.len()) };
     allow(libc::PROT_READ);
 }
 
-/// What the image holds in a range of the pool: what this process began with. Only under the checker.
+/// The image's content of a range of the pool, from which this process started. Only under the checker.
 pub(crate) fn image_bytes(address: u64, bytes: u64) -> &'static [u8] {
     let offset = address - POOL_BASE;
     assert!(offset + bytes <= POOL_BYTES, "a range outside of the pool");
-    // SAFETY: the image is mapped, and changes only where files are loaded, before anybody looks there.
+    // SAFETY: the image is mapped, and changes only when files are loaded, before their range is read.
     unsafe { std::slice::from_raw_parts(IMAGE.load(Relaxed).add(offset as usize), bytes as usize) }
 }
 
-/// Does the image hold anything but zeros in a range of whole words?
+/// Does the image hold a nonzero word in a range of whole words?
 pub(crate) fn image_holds(address: u64, bytes: u64) -> bool {
     !IMAGE.load(Relaxed).is_null()
         && image_bytes(address, bytes).as_chunks::<8>().0.iter().any(|word| *word != [0; 8])
 }
 
-/// Where records go, and how many reads that bring nothing new are left.
+/// Where records go, and how many more uneventful reads are allowed.
 struct Trace {
     records: *mut Record,
-    /// Records that fit into the part whose memory is there, or up to one at which somebody wants to be told.
+    /// Records that fit into the part already backed by memory, or up to the next one that triggers a callback.
     ready: u64,
-    /// Records that fit.
+    /// Capacity in records.
     room: u64,
-    /// The index of the record before which to call somebody, and whom: they give the next index.
+    /// The index of the record that triggers the callback, which returns the next such index.
     told_at: u64,
     tell: Option<fn(u64) -> u64>,
-    /// How many reads in a row may bring nothing new, and how many of them are left.
+    /// How many consecutive reads may bring nothing new, and how many of them are left.
     patience: u64,
     reads_left: u64,
-    /// Bytes at the beginning that are the checker's.
+    /// Bytes at the beginning that belong to the checker.
     protected: u64,
-    /// Is the address of every read noted? See [`watch_reads`]. Then, and until the next read after that, how many may still
-    /// come is kept beside `reads_left`, which is 1.
+    /// Is the address of every read noted? See [`watch_reads`]. Then, and until the read after it ends, the number of
+    /// remaining reads is kept here, and `reads_left` is 1.
     watching: bool,
     watched_left: Option<u64>,
-    /// Which addresses were noted.
+    /// The addresses noted.
     watched: [u64; WAITS_FOR],
     /// Records whose memory children inherit; see [`find_trace`].
     inherited: u64,
@@ -357,14 +370,14 @@ static TRACE: RunningThreadCell<Trace> = RunningThreadCell::new(Trace {
     inherited: 0,
 });
 
-/// Goes to where the next child, and whoever records its end, is to write. What the checker keeps before that is not
-/// for children to change, however wild their stores.
+/// Moves to where the next child, or the process that records its end, will write. Everything before that belongs to
+/// the checker, and children must not be able to change it, however wild their stores.
 pub(crate) fn find_trace() {
     let kept = control(|control| control.trace_start);
     TRACE.with(|trace| {
         if kept != trace.protected {
             let whole = WHOLE_TRACE.load(Relaxed);
-            // SAFETY: within the trace, which nobody refers to now.
+            // SAFETY: within the trace, to which no reference exists at this point.
             unsafe {
                 let protect = |bytes: u64, how| libc::mprotect(whole.cast(), bytes as usize, how);
                 protect(trace.protected.max(kept), libc::PROT_READ | libc::PROT_WRITE);
@@ -382,16 +395,18 @@ pub(crate) fn find_trace() {
     });
 }
 
+/// Advice that makes pages ones that nobody may touch, without a mapping of their own.
+const GUARD_INSTALL: i32 = 102;
+
 /// Records whose memory is there for children, at most.
 const MOST_INHERITED: u64 = 1 << 19;
 
-/// Gets the memory that the last child needed for its trace, so that the next one has it from the start. The kernel
-/// hands down page tables only of mappings that it has a reason to: a guard page, far behind anything written, is one. One
-/// that does not know those leaves it to the children.
+/// Allocates the memory that the last child needed for its trace, so that the next one has it from the start. The
+/// kernel copies page tables on fork only for mappings that require it; one with a guard page, far beyond anything
+/// written, does. On a kernel without guard pages, children fault the memory in themselves.
 fn inherit_trace(trace: &mut Trace, written: u64) {
-    const GUARD_INSTALL: i32 = 102;
     let count = (written + written / 4).min(MOST_INHERITED);
-    // SAFETY: pages of the trace, whose content stays; nobody gets as far as its last one.
+    // SAFETY: pages of the trace, whose content is preserved; no record ever reaches its last one.
     unsafe {
         let last = WHOLE_TRACE.load(Relaxed).add(TRACE_BYTES as usize - PAGE);
         let start = (trace.records as usize) & !(PAGE - 1);
@@ -404,14 +419,31 @@ fn inherit_trace(trace: &mut Trace, written: u64) {
     }
 }
 
+const _: () = assert!(FILES_OFFSET as usize + size_of::<Tables>() + PAGE <= CONTROL_BYTES as usize);
+
+/// Gets the memory of the control block and of the first patches, so that children have it from the start; see
+/// [`inherit_trace`].
+pub(crate) fn inherit_control() {
+    // SAFETY: pages of the block, whose content stays; nobody gets as far as its last one.
+    unsafe {
+        let start = CONTROL.load(Relaxed).cast::<u8>();
+        let last = start.add(CONTROL_BYTES as usize - PAGE);
+        if libc::madvise(last.cast(), PAGE, GUARD_INSTALL) == 0 {
+            for page in [start, start.add(PATCHES_OFFSET as usize)] {
+                libc::madvise(page.cast(), PAGE, libc::MADV_POPULATE_WRITE);
+            }
+        }
+    }
+}
+
 /// What was recorded so far.
 pub(crate) fn recorded() -> &'static [Record] {
     let count = control(|control| control.records as usize);
-    // SAFETY: so many were written, and records never change.
+    // SAFETY: that many records have been written, and records never change.
     TRACE.with(|trace| unsafe { std::slice::from_raw_parts(trace.records, count) })
 }
 
-/// Makes this process the child that the checker asked for: from here on it records.
+/// Turns this process into the child that the checker requested: it records from here on.
 pub(crate) fn begin_recording() {
     let (mode, patience, most) = control(|control| {
         (control.records, control.threads, control.points, control.notes) = (0, 1, 0, 0);
@@ -429,7 +461,8 @@ pub(crate) fn begin_recording() {
     });
 }
 
-/// PM is read. A loop that reads the same again and again leaves no records, and would never end.
+/// Counts a read of PM. A loop that reads the same values repeatedly leaves no records, and would otherwise run
+/// forever.
 #[inline(always)]
 pub(crate) fn count_read(address: u64) {
     TRACE.with(|trace| {
@@ -465,21 +498,21 @@ fn note_waiting(trace: &mut Trace, address: u64) {
     }
 }
 
-/// The trace is full before the run was looked at while it waits, which depends on how busy the machine is: what its last
-/// records read again and again is what it waits for.
+/// The trace filled up before the run was watched while it waits, which depends on the load of the machine: the run
+/// waits for what its last records read over and over.
 fn note_last_reads(trace: &mut Trace, count: u64) {
     const LAST: u64 = 64;
     if count < LAST || trace.watched != [0; WAITS_FOR] {
         return;
     }
-    // SAFETY: so many were written, and records never change.
+    // SAFETY: that many records have been written, and records never change.
     let last =
         unsafe { std::slice::from_raw_parts(trace.records.add((count - LAST) as usize), LAST as usize) };
     let reads =
         |record: &&Record| matches!(record.event_kind(), Some(Kind::Load | Kind::Rmw | Kind::FailedRmw));
     for record in last.iter().filter(reads) {
         note_waiting(trace, record.address());
-        // More than a few words are no wait, but work.
+        // More than a few distinct words is work, not waiting.
         if !trace.watched.contains(&record.address()) {
             trace.watched = [0; WAITS_FOR];
             return;
@@ -487,9 +520,9 @@ fn note_last_reads(trace: &mut Trace, count: u64) {
     }
 }
 
-/// From now on the address of every read is noted, or no longer. A signal handler calls this at any time, also while a
-/// read is counted: that count may just have found no reads left, and must not see that watching has ended. So this only
-/// notes the end of watching, and the next read restores the count.
+/// Starts or stops noting the address of every read. A signal handler calls this at any time, even while a read is
+/// being counted: that count may just have found no reads left, and must not see that watching has ended. So this only
+/// marks the end of watching, and the next read restores the count.
 pub(crate) fn watch_reads(watch: bool) {
     TRACE.with(|trace| {
         if watch && !trace.watching {
@@ -503,8 +536,8 @@ pub(crate) fn watch_reads(watch: bool) {
     });
 }
 
-/// The handler may have interrupted the count of a read, which then wrote over what [`watch_reads`] had set. To be called
-/// where the program is outside of the runtime.
+/// The handler may have interrupted the counting of a read, which then overwrote what [`watch_reads`] had set. To be
+/// called when the program is outside the runtime.
 pub(crate) fn keep_watching() {
     TRACE.with(|trace| {
         if trace.watching && (trace.watched_left.is_none() || trace.reads_left != 1) {
@@ -514,19 +547,19 @@ pub(crate) fn keep_watching() {
     });
 }
 
-/// Where the counters are that bound a run: what they are at does not matter to the program.
+/// The range of the counters that bound a run: their values do not affect the program.
 pub(crate) fn counters_range() -> (u64, u64) {
     let start = &raw const TRACE as u64;
     (start, start + size_of_val(&TRACE) as u64)
 }
 
-/// Where the shadow is.
+/// The range of the shadow.
 pub(crate) fn shadow_range() -> (u64, u64) {
     let start = SHADOW.load(Relaxed) as u64;
     (start, start + POOL_BYTES / LINE_BYTES * 8)
 }
 
-/// Ends the process: it was seen to repeat itself.
+/// Ends the process, which was seen to repeat its state.
 pub(crate) fn never_ends() -> ! {
     control(|control| control.repeats = 1);
     too_much_work()
@@ -535,24 +568,26 @@ pub(crate) fn never_ends() -> ! {
 /// Appends a record to the trace. Only under the checker.
 #[inline(always)]
 pub(crate) fn append(record: Record) {
-    TRACE.with(|trace| {
-        control(|control| {
-            let index = control.records;
-            if index >= trace.ready {
-                more_trace(trace, index, control.max_records);
-            }
-            // SAFETY: the trace is mapped that far.
-            unsafe { trace.records.add(index as usize).write(record) };
-            match &mut trace.watched_left {
-                None => trace.reads_left = trace.patience,
-                Some(left) => *left = trace.patience,
-            }
-            control.records = index + 1;
-        });
-    });
+    if cfg!(debug_assertions) {
+        TRACE.with(|_| ());
+    }
+    // SAFETY: as in [`RunningThreadCell::with`] and [`control`], without their closures, which the compiler does not inline
+    // here: nearly every access of a recovery comes this way.
+    let (trace, control) = unsafe { (&mut *TRACE.as_ptr(), &mut *CONTROL.load(Relaxed)) };
+    let index = control.records;
+    if index >= trace.ready {
+        more_trace(trace, index, control.max_records);
+    }
+    // SAFETY: the trace is mapped that far.
+    unsafe { trace.records.add(index as usize).write(record) };
+    match &mut trace.watched_left {
+        None => trace.reads_left = trace.patience,
+        Some(left) => *left = trace.patience,
+    }
+    control.records = index + 1;
 }
 
-/// Appends a record, unless the trace ends in the same one: a loop that waits reads the same again and again.
+/// Appends a record, unless it equals the last one: a waiting loop reads the same value repeatedly.
 #[inline(always)]
 pub(crate) fn append_once(record: Record) {
     if recorded().last() != Some(&record) {
@@ -560,8 +595,7 @@ pub(crate) fn append_once(record: Record) {
     }
 }
 
-/// Gets memory for more of the trace: more each time, since a fault for every page would cost more than
-/// recording does.
+/// Makes more of the trace accessible, in growing steps: a fault per page would cost more than recording does.
 #[cold]
 #[inline(never)]
 fn more_trace(trace: &mut Trace, index: u64, limit: u64) {
@@ -583,7 +617,8 @@ fn more_trace(trace: &mut Trace, index: u64, limit: u64) {
     trace.ready = trace.room.min(trace.told_at);
     if index > 0 {
         let _errno = KeptErrno::new();
-        // SAFETY: pages of the trace, whose content stays. If the kernel does not know this, pages come one by one.
+        // SAFETY: pages of the trace, whose content is preserved. If the kernel does not support this, pages are
+        // faulted in one by one.
         unsafe {
             let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
             let start = (trace.records.add(index as usize) as usize).next_multiple_of(page);
@@ -593,11 +628,11 @@ fn more_trace(trace: &mut Trace, index: u64, limit: u64) {
     }
 }
 
-/// The decisions that this run follows, and notes about who sleeps then.
+/// The decisions for this run, and notes about which actors sleep after the last one.
 pub(crate) fn decisions() -> (&'static [Actor], &'static [Note]) {
     let (decisions, sleeping) = control(|control| (control.decisions as usize, control.sleeping as usize));
     let start = CONTROL.load(Relaxed).cast::<u8>();
-    // SAFETY: the checker wrote so many there, aligned, and changes nothing while a child runs.
+    // SAFETY: the checker wrote that many there, aligned, and does not change them while a child runs.
     unsafe {
         let decided = start.add(DECISIONS_OFFSET as usize).cast::<Actor>();
         let asleep = start.add(SLEEPING_OFFSET as usize).cast::<Note>();
@@ -605,10 +640,10 @@ pub(crate) fn decisions() -> (&'static [Actor], &'static [Note]) {
     }
 }
 
-/// Notes that a run may make: what has more steps is no program whose schedules could be explored.
+/// The maximum number of notes per run: a program with more steps is beyond exploration.
 const MAX_STEP_NOTES: u64 = 1 << 22;
 
-/// Appends a note about the steps of the run; false if there is no room.
+/// Appends a note about the steps of the run; `false` if there is no room.
 pub(crate) fn append_note(note: Note) -> bool {
     let index = control(|control| {
         control.notes += 1;
@@ -623,7 +658,7 @@ pub(crate) fn append_note(note: Note) -> bool {
     true
 }
 
-/// Calls `tell` before the record of this index is made; it gives the next index, and must not record anything.
+/// Calls `tell` before the record with this index is made. `tell` returns the next index, and must not record anything.
 pub(crate) fn at_record(index: u64, tell: fn(u64) -> u64) {
     TRACE.with(|trace| {
         (trace.told_at, trace.tell) = (index, Some(tell));
@@ -631,41 +666,46 @@ pub(crate) fn at_record(index: u64, tell: fn(u64) -> u64) {
     });
 }
 
-/// Call stacks that the checker wants of this child.
+/// The number of call stacks the checker requested from this child.
 static STACKS: AtomicUsize = AtomicUsize::new(0);
 
-/// Gives access to the call stacks that the checker wants.
+/// Did the checker request call stacks from this child?
+pub(crate) fn wants_stacks() -> bool {
+    STACKS.load(Relaxed) > 0
+}
+
+/// Gives access to the requested call stacks.
 pub(crate) fn wanted_stacks<R>(access: impl FnOnce(&mut [Stack]) -> R) -> R {
-    // SAFETY: under the checker the memory is mapped for good; the checker wrote so many of them there, aligned, and
-    // leaves them alone while a child runs. They lie behind the control block, and only the running thread comes here.
+    // SAFETY: under the checker the memory stays mapped; the checker wrote that many of them there, aligned, and does
+    // not access them while a child runs. They follow the control block, and only the running thread accesses them.
     access(unsafe {
         let first = CONTROL.load(Relaxed).cast::<u8>().add(STACKS_OFFSET as usize).cast::<Stack>();
         std::slice::from_raw_parts_mut(first, STACKS.load(Relaxed))
     })
 }
 
-/// Ends the process: it does not come to an end by itself.
+/// Ends the process, which exceeded its work limit.
 #[cold]
 pub(crate) fn too_much_work() -> ! {
-    // SAFETY: the cell may be in use, by whoever calls this: it is only read, and the process ends.
+    // SAFETY: the cell may be in use by the caller: it is only read, and the process ends.
     control(|control| control.waits_for = unsafe { (*TRACE.as_ptr()).watched });
     end_at_once(exit::TOO_MUCH_WORK)
 }
 
-/// Ends the process without touching the state of the running thread: any thread may do that.
+/// Ends the process without touching the state of the running thread, so any thread may call this.
 pub(crate) fn end_at_once(code: i32) -> ! {
     control(|control| {
         control.ended |= 1;
         let own = own_process() as u64;
         let first = control.processes.all[0].number;
         if control.processes.count > 0 && first != own {
-            // A process that the first one forked: it is the run that ends, not only this.
+            // A process forked by the first one: the whole run ends, not only this process.
             control.processes.ending = code as u64;
             // SAFETY: ends a process of this run.
             unsafe { raw_syscall(libc::SYS_kill, [first as usize, libc::SIGKILL as usize, 0, 0, 0, 0]) };
         }
     });
-    // Not through the C library's function, which would let store buffers run out into a full trace.
+    // Bypasses the C library's function, which would drain store buffers into a full trace.
     // SAFETY: ends the process.
     unsafe { std::arch::asm!("syscall", in("rax") libc::SYS_exit_group, in("rdi") code, options(noreturn)) }
 }

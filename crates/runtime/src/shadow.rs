@@ -1,8 +1,8 @@
-//! Which bytes recovery has touched since the crash: what it reads first came from before.
+//! Tracks which bytes recovery has touched since the crash: the first read of a byte returns pre-crash content.
 //!
-//! Loads inside a bracket may turn out not to count: those under a checksum that does not match, and those the program
-//! tolerates anything of. What is read again after such a bracket does count, so the bytes that were first touched
-//! inside are made untouched when it ends, unless the program has stored to them.
+//! Loads inside a bracket may turn out not to count: those under a checksum that does not match, and those whose value
+//! the program tolerates. Reads after such a bracket do count, so when it ends, bytes first touched inside it become
+//! untouched again, unless the program has stored to them.
 
 use std::ops::Range;
 
@@ -10,18 +10,18 @@ use crashproof_protocol::abi::Site;
 use px86::{Kind, LINE_BYTES, Line};
 
 use crate::cell::RunningThreadCell;
-use crate::raw::peek;
+use crate::raw::{peek, peek_pm};
 use crate::recorder::record;
-use crate::session::{recovering, shadow};
+use crate::session::{self, recovering, shadow};
 use crate::threads::running;
 
-/// Loads and stores inside of brackets.
+/// Loads and stores inside brackets.
 struct Brackets {
-    /// The thread of each open bracket, and how much had been loaded when it began.
+    /// The thread of each open bracket, and the length of `loaded` when it began.
     open: Vec<(u16, usize)>,
-    /// First touched by loads since the outermost began: thread, line, bytes.
+    /// Bytes first touched by loads since the outermost bracket began: thread, line, bytes.
     loaded: Vec<(u16, Line, u64)>,
-    /// Stored to since then.
+    /// Bytes stored to since then.
     stored: Vec<(Line, u64)>,
 }
 
@@ -34,7 +34,7 @@ impl Brackets {
         self.open.push((thread, self.loaded.len()));
     }
 
-    /// Ends the innermost bracket of a thread; gives what its loads touched that nobody stored to.
+    /// Ends the innermost bracket of a thread; returns the bytes its loads touched first and nothing stored to.
     fn end(&mut self, thread: u16) -> Vec<(Line, u64)> {
         let Some(index) = self.open.iter().rposition(|(opener, _)| *opener == thread) else {
             return Vec::new();
@@ -54,10 +54,10 @@ impl Brackets {
 }
 
 static BRACKETS: RunningThreadCell<Brackets> = RunningThreadCell::new(Brackets::new());
-/// Open brackets, of all threads: the one thing the hot path looks at.
+/// The number of open brackets of all threads, the only thing the hot path checks.
 static BRACKET_COUNT: RunningThreadCell<usize> = RunningThreadCell::new(0);
 
-/// The loads of the running thread that follow may not count.
+/// Subsequent loads of the running thread may turn out not to count.
 pub(crate) fn bracket_begins() {
     if recovering() {
         BRACKETS.with(|brackets| brackets.begin(running::number()));
@@ -79,27 +79,53 @@ pub(crate) fn bracket_ends(counts: bool) {
     }
 }
 
-/// The bits of a line's word for bytes at an address, which stay within the line.
+/// The bits of a line's word for a range of bytes within the line.
 #[inline(always)]
 pub(crate) fn bits(address: u64, width: u64) -> u64 {
     (u64::MAX >> (64 - width)) << (address % LINE_BYTES)
 }
 
-/// Before bytes of a line are read: those that were not touched since the crash are recorded.
+/// Called before bytes of a line are read: records those not touched since the crash.
 ///
 /// # Safety
 ///
 /// The line is in the pool, which is accessible.
 #[inline(always)]
 pub(crate) unsafe fn before_read(address: u64, wanted: u64, site: *const Site) {
-    let missing = wanted & !shadow(address, |known| *known);
+    let missing = wanted & !session::shadow_to_write(address);
     if missing != 0 {
-        // SAFETY: as for this function.
+        // SAFETY: guaranteed by the caller.
         unsafe { first_touch(address, missing, site) };
     }
 }
 
-/// Records the bytes of a line that are read for the first time since the crash, in runs.
+/// The same for `width` bytes, most of which are read whole and for the first time.
+///
+/// # Safety
+///
+/// As for [`before_read`].
+#[inline(always)]
+pub(crate) unsafe fn before_read_of(address: u64, width: u64, site: *const Site) {
+    let wanted = bits(address, width);
+    let missing = wanted & !session::shadow_to_write(address);
+    // SAFETY: as for this function.
+    unsafe {
+        if missing == wanted && width.is_power_of_two() && !counts_specially() {
+            shadow(address, |known| *known |= wanted);
+            record(Kind::Load, address, width as u8, peek_pm(address, width), site);
+        } else if missing != 0 {
+            first_touch(address, missing, site);
+        }
+    }
+}
+
+/// Are there brackets, or ranges that are forgotten?
+#[inline(always)]
+fn counts_specially() -> bool {
+    BRACKET_COUNT.get() > 0 || FORGOTTEN.with(|ranges| !ranges.is_empty())
+}
+
+/// Records the bytes of a line that are read for the first time since the crash, run by run.
 #[cold]
 unsafe fn first_touch(address: u64, mut missing: u64, site: *const Site) {
     let line = Line::containing(address);
@@ -122,7 +148,7 @@ unsafe fn first_touch(address: u64, mut missing: u64, site: *const Site) {
     }
 }
 
-/// A piece was, or is about to be, overwritten: later reads of it do not come from before the crash.
+/// Marks a piece as overwritten: later reads of it do not return pre-crash content.
 #[inline(always)]
 pub(crate) fn touch(address: u64, width: u64) {
     if recovering() {
@@ -134,17 +160,17 @@ pub(crate) fn touch(address: u64, width: u64) {
     }
 }
 
-/// Bytes up to which every line of what is forgotten is marked at once.
+/// Up to this many forgotten bytes, every line is marked immediately.
 const FEW: u64 = 1 << 20;
 
-/// Longer ranges whose content from before the crash no longer matters: their lines are marked when they are touched.
+/// Longer forgotten ranges, whose lines are marked when they are touched.
 static FORGOTTEN: RunningThreadCell<Vec<Range<u64>>> = RunningThreadCell::new(Vec::new());
 
 fn is_forgotten(line: Line) -> bool {
     FORGOTTEN.with(|ranges| ranges.iter().any(|range| range.contains(&line.start())))
 }
 
-/// What a range of whole lines held before the crash no longer matters: it reads as this process has it.
+/// Makes the pre-crash content of whole lines irrelevant: they read as this process has them.
 pub(crate) fn forget(address: u64, bytes: u64) {
     if recovering() && bytes > FEW {
         FORGOTTEN.with(|ranges| {

@@ -1,6 +1,6 @@
-//! The signals that following code takes, and what the program wants done about them.
+//! The signals that the follower uses, and the program's own dispositions for them.
 //!
-//! The program's own handlers are kept here and called for what is not the runtime's.
+//! The program's handlers are kept here, and called for signals that are not the runtime's.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -16,10 +16,10 @@ use crate::recorder::unknown;
 use crate::threads::timers;
 use crate::{callers, protection, session};
 
-/// What the program wants done about these signals.
+/// The program's dispositions for these signals.
 static WANTED: RunningThreadCell<[Option<libc::sigaction>; OURS.len()]> =
     RunningThreadCell::new([None; OURS.len()]);
-/// Handlers of the runtime that come after the ones here.
+/// Handlers of the runtime that run after the ones here.
 static BEHIND: RunningThreadCell<[Option<libc::sigaction>; OURS.len()]> =
     RunningThreadCell::new([None; OURS.len()]);
 
@@ -31,7 +31,7 @@ fn index(signal: c_int) -> Option<usize> {
     OURS.iter().position(|ours| *ours == signal)
 }
 
-/// Puts the handlers for these signals before what is there.
+/// Installs handlers for these signals in front of the existing ones.
 pub(crate) fn take(handlers: [usize; OURS.len()]) {
     for (at, (signal, handler)) in OURS.into_iter().zip(handlers).enumerate() {
         // SAFETY: the handlers are for these signals.
@@ -48,7 +48,7 @@ pub(crate) fn take(handlers: [usize; OURS.len()]) {
     ON.store(true, Relaxed);
 }
 
-/// Is `handler` called for a signal that is not the program's?
+/// Would `handler` be called for a signal that is not the program's?
 pub(crate) fn comes_to(signal: c_int, handler: usize) -> bool {
     let Some(at) = index(signal).filter(|_| ON.load(Relaxed)) else { return false };
     let taken = WANTED.with(|wanted| {
@@ -57,23 +57,23 @@ pub(crate) fn comes_to(signal: c_int, handler: usize) -> bool {
     !taken && BEHIND.with(|behind| behind[at].is_some_and(|behind| behind.sa_sigaction == handler))
 }
 
-/// What the program wants, or what happens to those that want nothing.
+/// Does what the program's disposition demands, or the default.
 ///
 /// # Safety
 ///
-/// The arguments are those of a signal handler.
+/// The arguments are those passed to a signal handler.
 pub(crate) unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(at) = index(signal) else { return };
     let wanted = WANTED.with(|wanted| wanted[at]);
     let wanted = wanted.filter(|wanted| !matches!(wanted.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN));
     let behind = BEHIND.with(|behind| behind[at]);
-    // SAFETY: handlers are the program's, or pointers that it vouches for, or the runtime's own.
+    // SAFETY: handlers are the program's, or pointers it vouches for, or the runtime's own.
     unsafe {
         match wanted.or(behind).map(|action| (action.sa_sigaction, action.sa_flags)) {
             None => {
                 reset(signal);
                 if matches!(signal, libc::SIGTRAP | libc::SIGSYS) || (*info).si_code <= 0 {
-                    // Nothing is going to happen again by itself.
+                    // A signal sent by a process does not recur by itself.
                     libc::raise(signal);
                 }
             }
@@ -122,11 +122,11 @@ pub(crate) unsafe fn set_action(signal: c_int, action: *const libc::sigaction, o
     }
 }
 
-/// Keeps what the program wants for one of these signals; false if it is another one.
+/// Stores the program's disposition for one of these signals; `false` if it is another one.
 unsafe fn keep(signal: c_int, action: Option<libc::sigaction>, old: *mut libc::sigaction) -> bool {
     let Some(at) = index(signal).filter(|_| ON.load(Relaxed)) else { return false };
     let before = WANTED.with(|wanted| wanted[at]);
-    // SAFETY: there is room for the old one, if it is wanted; plain data may be zero.
+    // SAFETY: `old` is null or has room; all-zero bytes are valid plain data.
     unsafe {
         if !old.is_null() {
             *old = before.unwrap_or(std::mem::zeroed());
@@ -136,16 +136,16 @@ unsafe fn keep(signal: c_int, action: Option<libc::sigaction>, old: *mut libc::s
     true
 }
 
-/// The program's handlers for all other signals, and their flags. Threads look at them whose turn it is not.
+/// The program's handlers for all other signals, and their flags. Read by threads whose turn it is not.
 static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
 static FLAGS: [AtomicI32; SIGNALS] = [const { AtomicI32::new(0) }; SIGNALS];
 const SIGNALS: usize = 65;
 
-/// A signal that the program handles: it may have come while the runtime called a real function, and what the program does
-/// now is its own.
+/// Delivers a signal to the program's handler. It may have interrupted a real function called by the runtime; the
+/// handler's accesses are the program's own.
 unsafe extern "C" fn deliver(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let (handler, flags) = (HANDLERS[signal as usize].load(Relaxed), FLAGS[signal as usize].load(Relaxed));
-    // SAFETY: the kernel passes both; the handler is the program's.
+    // SAFETY: the kernel passes valid pointers to both; the handler is the program's.
     unsafe {
         if (*info).si_code == libc::SI_TIMER && (*info).si_value().sival_ptr as usize == timers::LOOKS {
             let machine = &*context.cast::<libc::ucontext_t>();
@@ -174,7 +174,7 @@ unsafe extern "C" fn deliver(signal: c_int, info: *mut libc::siginfo_t, context:
                 handler(signal);
             }
         });
-        // Of what was recorded meanwhile, only accesses count; volatile memory may have been noted, too.
+        // Of the records made by the handler, only accesses count; it may also have left notes on volatile memory.
         let accessed =
             |records: u64| session::recorded()[records as usize..].iter().any(|it| it.event_kind().is_some());
         if timer && session::recording() && records.is_some_and(accessed) {
@@ -183,10 +183,10 @@ unsafe extern "C" fn deliver(signal: c_int, info: *mut libc::siginfo_t, context:
     }
 }
 
-/// Sent by the kernel, for a timer as a rule.
+/// Sent by the kernel, usually for a timer.
 const SI_KERNEL: c_int = 0x80;
 
-/// The handler of a timer's signal has touched PM: once is enough to say so.
+/// Reports, once, that the handler of a timer's signal touched PM.
 fn note_handler() {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Relaxed) {
@@ -194,13 +194,13 @@ fn note_handler() {
     }
 }
 
-/// Is it a handler of the program's for one of the other signals?
+/// Is it the program's handler for one of the other signals?
 fn is_wrapped(signal: c_int, handler: usize) -> bool {
     let special = matches!(handler, libc::SIG_DFL | libc::SIG_IGN | libc::SIG_ERR);
     !special && (1..SIGNALS as c_int).contains(&signal) && index(signal).is_none()
 }
 
-/// What the program believes that is done about a signal.
+/// The disposition the program believes to be in effect.
 fn seen_by_program(signal: c_int, action: &mut libc::sigaction) {
     if action.sa_sigaction == deliver as *const () as usize {
         action.sa_sigaction = HANDLERS[signal as usize].load(Relaxed);
@@ -208,7 +208,7 @@ fn seen_by_program(signal: c_int, action: &mut libc::sigaction) {
     }
 }
 
-/// Without these signals, which must always come through.
+/// The set without these signals, which must always be delivered.
 unsafe fn without_ours(set: *const libc::sigset_t) -> Option<libc::sigset_t> {
     if !ON.load(Relaxed) || set.is_null() {
         return None;
@@ -233,7 +233,7 @@ replace! {
         let mut ours = wanted;
         if let Some(ours) = ours.as_mut().filter(|ours| is_wrapped(signal, ours.sa_sigaction)) {
             ours.sa_sigaction = deliver as *const () as usize;
-            // Reset by hand: until then the handler is needed.
+            // Reset manually: until then the handler is needed.
             ours.sa_flags = (ours.sa_flags | libc::SA_SIGINFO) & !libc::SA_RESETHAND;
         }
         let mut before: libc::sigaction = std::mem::zeroed();

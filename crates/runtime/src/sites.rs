@@ -1,6 +1,6 @@
-//! Numbers for places in the source, and the table that says what they mean.
+//! Numbers for places in the source, and the table that describes them.
 //!
-//! A site's number is its place among all registered ones (see `modules`); a place without a site has a number too
+//! A site's number is its position among all registered ones (see `modules`); a place without a site has a number, too
 //! (see `callers`). The table is written when the program parks.
 
 use std::ffi::{CStr, c_char};
@@ -14,10 +14,10 @@ use crate::cell::RunningThreadCell;
 use crate::modules::{self, Module};
 use crate::system::give_up;
 
-/// The module of the last lookup: most lookups are in the same one.
+/// The module of the last lookup: most lookups hit the same one.
 static LATEST: RunningThreadCell<Module> = RunningThreadCell::new(Module::NONE);
 
-/// The site's number; 0 if it is not known.
+/// The site's number; 0 if unknown.
 #[inline(always)]
 pub(crate) fn number(site: *const Site) -> u32 {
     match LATEST.with(|latest| latest.number(site as usize)) {
@@ -40,13 +40,13 @@ fn text(pointer: *const c_char) -> String {
     if pointer.is_null() {
         return String::new();
     }
-    // SAFETY: texts of sites are constants that the plugin made.
+    // SAFETY: texts of sites are constants that the plugin emitted.
     let text = unsafe { CStr::from_ptr(pointer) };
-    // The table's own separators must not occur in it.
+    // They must not contain the table's own separators.
     text.to_string_lossy().replace(['\t', '\n', '\r'], " ")
 }
 
-/// A line of the table: fields apart by tabs, frames from the innermost outwards.
+/// A line of the table: fields separated by tabs, frames from the innermost outwards.
 fn line(number: u32, site: &Site) -> String {
     let mut line = format!(
         "{number}\t{}\t{}\t{}\t{}\t{}\t{}",
@@ -58,7 +58,7 @@ fn line(number: u32, site: &Site) -> String {
         text(site.text)
     );
     let mut frame: *const Frame = site.inlined_at;
-    // SAFETY: frames are constants that the plugin made; the outermost has none around it.
+    // SAFETY: frames are constants that the plugin emitted; the outermost ends in null.
     while let Some(caller) = unsafe { frame.as_ref() } {
         let (file, function) = (text(caller.file), text(caller.function));
         let _ = write!(line, "\t{}\t{}\t{file}\t{function}", caller.line, caller.column);

@@ -1,12 +1,12 @@
-//! The persistent heap's size classes: an allocator that keeps nothing in PM.
+//! The persistent heap's allocator, by size classes; it keeps no metadata in PM.
 //!
-//! The heap is divided among size classes, so that an address says how large its block is, and all that is known of a
-//! class after a crash is how far it has been handed out. What was free before the crash is lost, but never handed out
-//! twice.
+//! The heap is divided among size classes, so that an address determines the size of its block, and all that survives a
+//! crash is how far each class has been handed out. Blocks that were free before the crash leak, but are never handed
+//! out twice.
 //!
-//! Blocks lie as glibc's malloc lays them out: eight bytes of a block are its header, sizes are multiples of sixteen, the
-//! next block follows at once, and the first of a class begins in the middle of a cache line. So an object of 64 bytes
-//! straddles two lines sooner or later. `--layouts` moves where classes begin.
+//! Blocks are laid out as by glibc's malloc: eight bytes of each are its header, sizes are multiples of sixteen, blocks
+//! are adjacent, and the first of a class begins in the middle of a cache line. So objects of 64 bytes eventually
+//! straddle two lines. `--layouts` shifts the start of the classes.
 
 #![forbid(unsafe_code)]
 
@@ -14,20 +14,20 @@ use std::collections::BTreeSet;
 
 use crashproof_protocol::{HEAP, HEAP_CLASSES};
 
-/// How much of the heap each class has.
+/// The part of the heap reserved for each class.
 pub(crate) const CLASS_BYTES: u64 = HEAP.bytes / HEAP_CLASSES as u64;
 
-/// Of every block the allocator has so much for itself, as glibc's: a block of 64 bytes holds 56.
+/// Overhead per block, as in glibc: a block of 64 bytes holds 56.
 const HEADER: u64 = 8;
-/// What malloc promises.
+/// The alignment malloc guarantees.
 const STEP: u64 = 16;
-/// Where the first block of a class begins in its cache line: glibc's first is there, too.
+/// Offset of a class's first block in its cache line, as in glibc.
 const FIRST: u64 = 32;
-/// glibc maps blocks from this size on one by one, so that they hold zeros.
+/// glibc maps blocks of at least this size individually, so they are zero.
 pub(crate) const MAPPED: u64 = 128 << 10;
 
-/// The distances between blocks: sixteens up to 656 bytes, two to each doubling up to 64 KiB, then doublings; above the
-/// sixteens always sixteen more than a round number, as headers make it.
+/// The distances between blocks: multiples of sixteen up to 656 bytes, two per doubling up to 64 KiB, then powers of
+/// two; beyond the multiples of sixteen always sixteen more than a round number, because of the header.
 static STRIDES: [u64; HEAP_CLASSES] = {
     let mut strides = [0; HEAP_CLASSES];
     let mut class = 0;
@@ -45,12 +45,12 @@ static STRIDES: [u64; HEAP_CLASSES] = {
     strides
 };
 
-/// Where the part of a class begins.
+/// The start of a class's part of the heap.
 pub(crate) fn base(class: usize) -> u64 {
     HEAP.base + class as u64 * CLASS_BYTES
 }
 
-/// Where its first block begins, by the number of the layout.
+/// The start of its first block in a given layout.
 fn first(class: usize, layout: u32) -> u64 {
     base(class) + (FIRST + u64::from(layout) * STEP) % 64
 }
@@ -59,37 +59,37 @@ fn class_of(block: u64) -> usize {
     ((block - HEAP.base) / CLASS_BYTES) as usize
 }
 
-/// Where the block begins that an address is in.
+/// The start of the block that contains an address.
 fn start_of(address: u64, layout: u32) -> Option<u64> {
     let class = class_of(address);
     let offset = address.checked_sub(first(class, layout))?;
     Some(first(class, layout) + offset / STRIDES[class] * STRIDES[class])
 }
 
-/// How many bytes there are from an address to the end of its block.
+/// The number of bytes from an address to the end of its block.
 pub(crate) fn block_bytes(address: u64, layout: u32) -> u64 {
     let end = start_of(address, layout).map(|start| start + STRIDES[class_of(address)] - HEADER);
     end.map_or(0, |end| end.saturating_sub(address))
 }
 
-/// A block that is handed out.
+/// A block being handed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Block {
     pub(crate) address: u64,
-    /// For one that was never handed out before: its class, whose end has moved.
+    /// If it was never handed out before: its class, whose end has moved.
     pub(crate) fresh: Option<usize>,
 }
 
-/// Why a block cannot be given back.
+/// Why a block cannot be freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Misuse {
-    /// It was given back before.
+    /// It has been freed already.
     Twice,
-    /// There is no such block.
+    /// No such block exists.
     NoBlock,
 }
 
-/// What was given back, by class.
+/// Freed blocks by class.
 pub(crate) struct FreeBlocks {
     by_class: [Vec<u64>; HEAP_CLASSES],
     all: BTreeSet<u64>,
@@ -100,7 +100,7 @@ impl FreeBlocks {
         FreeBlocks { by_class: [const { Vec::new() }; HEAP_CLASSES], all: BTreeSet::new() }
     }
 
-    /// Hands out a block; none if there is no room. `ends` says how far each class has been handed out.
+    /// Allocates a block; `None` if there is no room. `ends` says how far each class has been handed out.
     pub(crate) fn take(
         &mut self,
         bytes: usize,
@@ -108,7 +108,7 @@ impl FreeBlocks {
         layout: u32,
         ends: &mut [u64; HEAP_CLASSES],
     ) -> Option<Block> {
-        // What must be aligned begins somewhere in a block that is large enough wherever it lies.
+        // An aligned block begins somewhere inside a block large enough for any offset.
         let slack = if align as u64 > STEP { align as u64 } else { 0 };
         let wanted = (bytes.max(1) as u64).checked_add(HEADER)?.checked_add(slack)?;
         let class = STRIDES.iter().position(|stride| *stride >= wanted)?;
@@ -126,7 +126,7 @@ impl FreeBlocks {
         Some(Block { address: aligned(start), fresh: Some(class) })
     }
 
-    /// Takes a block back; `ends` says what was ever handed out.
+    /// Frees a block; `ends` says what has ever been handed out.
     pub(crate) fn give_back(
         &mut self,
         address: u64,

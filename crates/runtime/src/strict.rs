@@ -1,4 +1,4 @@
-//! Strict mode: whatever touches persistent memory without having been rebuilt is named, although it is followed.
+//! Strict mode: reports code that was not rebuilt and touches persistent memory, even though it is followed.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -10,7 +10,7 @@ use crate::cell::RunningThreadCell;
 use crate::recorder::note;
 use crate::{callers, session};
 
-/// Where accesses were, so that a loop is reported once.
+/// Places already reported, so that a loop is reported once.
 struct Reported {
     places: [usize; 256],
     count: usize,
@@ -23,14 +23,14 @@ thread_local! {
     static REPORTING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Code that was not rebuilt touches an address; in strict mode that is reported.
+/// Called when code that was not rebuilt touches an address; reported in strict mode.
 pub(crate) fn touched(instruction: usize, address: u64) {
     if session::recording() && session::has_flag(flag::STRICT) {
         report(instruction, address);
     }
 }
 
-/// Records an access that could not be followed, with the calls that led to it; each place once.
+/// Reports an access that could not be followed, with its call stack, once per place.
 pub(crate) fn report(instruction: usize, address: u64) {
     let is_new = REPORTED.with(|reported| {
         let count = reported.count;
@@ -45,13 +45,13 @@ pub(crate) fn report(instruction: usize, address: u64) {
         return;
     }
     let mut stack = [null_mut(); 64];
-    // SAFETY: there is room for so many frames.
+    // SAFETY: the buffer has room for that many frames.
     let depth = unsafe { libc::backtrace(stack.as_mut_ptr(), stack.len() as c_int) }.max(0) as usize;
     let frames = stack[..depth].iter().map(|frame| *frame as usize);
-    // The first are the handler's own.
+    // The innermost frames are the handler's own.
     let frames = frames.skip_while(|frame| *frame != instruction).skip(1);
     note(record::UNKNOWN, address, reason::UNSEEN, callers::place(instruction));
-    // The runtime called `main`, or whatever the program has called back.
+    // Ends at the runtime, which called `main` or a callback.
     for frame in frames.take_while(|frame| !callers::is_runtime(*frame)).take(16) {
         let place = callers::site(frame);
         if !place.is_null() {

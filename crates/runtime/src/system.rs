@@ -1,10 +1,10 @@
-//! System calls, `errno`, and ending the process: what needs nothing else of the runtime.
+//! System calls, `errno`, and ending the process, independent of the rest of the runtime.
 
 use std::ffi::c_int;
 
 use crashproof_protocol::exit;
 
-/// Ends the process with a message: something is wrong that the program is not to blame for.
+/// Ends the process with a message about a problem that is not the program's fault.
 #[cold]
 pub(crate) fn give_up(what: &str) -> ! {
     let text = format!("crashproof runtime: {what}\n");
@@ -13,20 +13,20 @@ pub(crate) fn give_up(what: &str) -> ! {
     unsafe { libc::_exit(exit::UNSUPPORTED) }
 }
 
-/// Writes to standard error, past the C library.
+/// Writes to standard error, bypassing the C library.
 pub(crate) fn write_error(text: &str) {
     // SAFETY: the kernel only reads the text.
     unsafe { raw_syscall(libc::SYS_write, [2, text.as_ptr() as usize, text.len(), 0, 0, 0]) };
 }
 
-/// A system call that leaves `errno` alone; a negative result is an error.
+/// A system call that does not change `errno`; a negative result is an error.
 ///
 /// # Safety
 ///
-/// As for the call.
+/// As for the system call.
 pub(crate) unsafe fn raw_syscall(number: i64, arguments: [usize; 6]) -> isize {
     let result;
-    // SAFETY: the instruction changes the named registers only; the caller vouches for the call.
+    // SAFETY: the instruction changes only the named registers; the caller vouches for the call.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -45,25 +45,25 @@ pub(crate) unsafe fn raw_syscall(number: i64, arguments: [usize; 6]) -> isize {
     result
 }
 
-/// The same, with `errno` as the C library has it. For calls that the runtime makes itself: the C library's `syscall` is
-/// interposed, and takes those about files for the program's.
+/// The same, but failures set `errno` as in the C library. For the runtime's own calls: the C library's `syscall` is
+/// interposed, and attributes calls on files to the program.
 ///
 /// # Safety
 ///
-/// As for the call.
+/// As for the system call.
 pub(crate) unsafe fn kernel(number: i64, arguments: [usize; 6]) -> isize {
     // SAFETY: as for this function.
     let result = unsafe { raw_syscall(number, arguments) };
     if (-4095..0).contains(&result) { fail(-result as c_int) as isize } else { result }
 }
 
-/// The number the kernel knows the process by; the program sees another (see `c_library::determinism`).
+/// The kernel's process id; the program sees another (see `c_library::determinism`).
 pub(crate) fn own_process() -> i32 {
     // SAFETY: the call takes no arguments.
     unsafe { raw_syscall(libc::SYS_getpid, [0; 6]) as i32 }
 }
 
-/// The number the kernel knows the calling thread by.
+/// The kernel's id of the calling thread.
 pub(crate) fn own_thread() -> i32 {
     // SAFETY: the call takes no arguments.
     unsafe { raw_syscall(libc::SYS_gettid, [0; 6]) as i32 }
@@ -79,13 +79,13 @@ pub(crate) fn set_errno(error: c_int) {
     unsafe { *libc::__errno_location() = error };
 }
 
-/// How functions of the C library fail: -1, and `errno` says why.
+/// How functions of the C library fail: they set `errno` and return -1.
 pub(crate) fn fail(error: c_int) -> c_int {
     set_errno(error);
     -1
 }
 
-/// Restores `errno` when it goes: what the runtime does on the side is not for the program to see.
+/// Restores `errno` when dropped: the runtime's side activities must not be visible to the program.
 pub(crate) struct KeptErrno(c_int);
 
 impl KeptErrno {

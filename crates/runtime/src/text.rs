@@ -1,14 +1,14 @@
-//! Scanning, comparing and sorting, over bytes that are read through a function: what the C library's string
-//! functions look at, in which order.
+//! Scanning, comparing and sorting over bytes read through a function: which bytes the C library's string functions
+//! examine, in which order.
 //!
-//! How far such a function looks mostly depends on what it finds. It is taken to look at whole words: which
-//! bytes count as read next must follow from what was read before, or the checker could not tell one
-//! recovery from another. That may be up to seven bytes more than needed, which costs time at most.
+//! How far such a function reads mostly depends on what it finds. It is modeled as reading whole words: which bytes are
+//! read next must follow from those read before, or the checker could not tell recoveries apart. That is up to seven
+//! bytes more than needed, which at worst costs time.
 
 #![forbid(unsafe_code)]
 
-/// Looks for the first place at which `stop` says so, word by word of the address `start`; none if there
-/// is none among the first `limit`. Before a word is looked at, `ready` is called with its offset and size.
+/// Finds the first position at which `stop` returns true, by words relative to the address `start`; `None` if there is
+/// none below `limit`. Before a word is examined, `ready` is called with its offset and size.
 pub(crate) fn find_by_words(
     start: usize,
     limit: usize,
@@ -27,17 +27,17 @@ pub(crate) fn find_by_words(
     None
 }
 
-/// Equal letters of a string, whatever their case.
+/// Equality of letters, ignoring case.
 pub(crate) fn same_letter(one: u8, other: u8) -> bool {
     one.eq_ignore_ascii_case(&other) && one != 0
 }
 
-/// Equal bytes of a string.
+/// Equality of bytes.
 pub(crate) fn same_byte(one: u8, other: u8) -> bool {
     one == other && one != 0
 }
 
-/// Does a needle end at this place?
+/// Does a match of the needle end at this position?
 pub(crate) fn ends_with(
     at: usize,
     hay: impl Fn(usize) -> u8,
@@ -48,7 +48,7 @@ pub(crate) fn ends_with(
     at + 1 >= length && (0..length).all(|k| same(hay(at + 1 - length + k), needle(k)))
 }
 
-/// May the byte at this place be part of a number at the start of a text, with the blanks before it?
+/// Can the byte at this position belong to a number at the start of a text, including leading blanks?
 pub(crate) fn continues_number(at: usize, text: impl Fn(usize) -> u8) -> bool {
     let blank = |byte: u8| byte.is_ascii_whitespace() || byte == 11;
     let byte = text(at);
@@ -56,8 +56,8 @@ pub(crate) fn continues_number(at: usize, text: impl Fn(usize) -> u8) -> bool {
     leading || byte.is_ascii_alphanumeric() || b"+-._()".contains(&byte)
 }
 
-/// The order of so many elements, by merging, which is stable and whose comparisons do not depend on chance. The order
-/// that is asked for may contradict itself, as it can after a crash; then the result is some permutation.
+/// A stable, deterministic order of `count` elements, by merging. The given order may be inconsistent, as it can be
+/// after a crash; then the result is some permutation.
 pub(crate) fn merge_order(count: usize, in_order: impl Fn(usize, usize) -> bool) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     let mut merged = Vec::with_capacity(count);

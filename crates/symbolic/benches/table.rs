@@ -4,15 +4,15 @@
 //! The clients are in `bench/prove`, one file each. Their `//!` lines say:
 //!
 //! * `unwind LOOP=N ...`: the bound of each loop, or one number for all;
-//! * `refuted 1 2 ...`: the flushes without which the claim is false. Those that are not named are not needed by
-//!   this client: it does not do that, or cannot see it. That is checked too, unless the last word is `only`. `none`: it
-//!   needs no flush.
+//! * `refuted 1 2 ...`: the flushes without which the claim is false. Flushes not listed are not needed by this client,
+//!   because it does not depend on them or cannot observe them. That is checked, too, unless the last word is `only`.
+//!   `none`: the client needs no flush.
 //!
-//! A name as argument runs clients whose name contains it; `--safe` leaves the unsafe variants out, `--cadical` takes
-//! the other solver, if it is built in, and `--jobs=N` sets how many work at the same time (all cores).
+//! An argument selects clients whose name contains it; `--safe` leaves out the unsafe variants, `--cadical` uses the
+//! other solver, if built in, and `--jobs=N` sets the number of parallel workers (all cores).
 //!
-//! If there is a `z3` (`pip install z3-solver`), it is given the same formula as SMT-LIB, with the order as integers, and
-//! 25 times our time for a client, at least 10 seconds and at most `--z3-timeout=SECONDS` (60).
+//! If `z3` is installed (`pip install z3-solver`), it gets the same formula as SMT-LIB, with the order as integers, and
+//! per client 25 times our time, at least 10 seconds and at most `--z3-timeout=SECONDS` (60).
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -31,7 +31,7 @@ use crashproof_symbolic::Options;
 /// Clients, with the paper's seconds and events.
 type Rows = &'static [(&'static str, f64, u32)];
 
-/// The paper's figures: time in seconds with DPTSOsyn, and events.
+/// The paper's numbers: time in seconds with DPTSOsyn, and events.
 const PAPER: [(&str, Rows); 3] = [
     (
         "flit",
@@ -90,12 +90,12 @@ const PAPER: [(&str, Rows); 3] = [
 /// How many flushes each structure has.
 const FLUSHES: [(&str, u32); 3] = [("flit", 3), ("queue", 11), ("set", 6)];
 
-/// What a client's file says about itself.
+/// The directives in a client's file.
 struct Client {
     file: PathBuf,
     options: Options,
     refuted: Vec<u32>,
-    /// Are only those tried?
+    /// Are only those tested?
     only: bool,
 }
 
@@ -127,7 +127,7 @@ impl Client {
         client
     }
 
-    /// With a flush left out, or none (0). The time is without the compiler's.
+    /// Proves the client with a flush left out, or with all of them (0). The time excludes compilation.
     fn prove(&self, without: u32, solver: SolverKind, helpers: usize) -> (Report, Duration, Program) {
         let define = OsString::from(format!("-DNO_FLUSH={without}"));
         let module = crashproof_symbolic::compile(std::slice::from_ref(&self.file), vec![define])
@@ -141,13 +141,13 @@ impl Client {
     }
 }
 
-/// z3 is stopped at so many times our time for a client: then enough is known.
+/// z3 is stopped at this multiple of our time for a client.
 const PATIENCE: u32 = 25;
 
-/// But it always gets so many seconds.
+/// But it always gets at least this many seconds.
 const LEAST_SECONDS: u64 = 10;
 
-/// z3, if it is there, and how many seconds it gets for a client at most.
+/// z3, if installed, and its maximum number of seconds per client.
 struct Z3 {
     seconds: u64,
 }
@@ -158,7 +158,7 @@ impl Z3 {
         version.is_ok_and(|status| status.success()).then_some(Z3 { seconds })
     }
 
-    /// Asks whether a program can go wrong or too far, which took us a while. None if time ran out.
+    /// Asks whether a program can fail or exceed its bounds, which took us `ours`. `None` if time ran out.
     fn refutes(&self, program: &Program, ours: Duration) -> (Option<bool>, Duration) {
         let start = Instant::now();
         let seconds = (ours * PATIENCE).as_secs().max(LEAST_SECONDS).min(self.seconds);
@@ -198,7 +198,7 @@ fn word(verdict: &Verdict) -> String {
     }
 }
 
-/// What the rows come to.
+/// Totals of the rows.
 #[derive(Default)]
 struct Totals {
     rows: u32,
@@ -304,7 +304,7 @@ impl Bench {
             Some(z3) => {
                 let (all, late) = (totals.z3.as_secs_f64(), totals.z3_late);
                 let ratio = all / seconds;
-                // Who was stopped would have taken longer: a sum with them says how long at least.
+                // Stopped runs would have taken longer, so a sum that includes them is a lower bound.
                 let (least, stopped) = match late {
                     0 => ("", String::new()),
                     _ => (

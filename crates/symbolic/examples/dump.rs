@@ -1,5 +1,5 @@
-//! Prints the events of a C program: `dump FILE... [-- CLANG-ARGS... [-- ARGS-OF-MAIN...]]`. What is on the standard input
-//! is what the program finds there.
+//! Prints the events of a C program: `dump FILE... [-- CLANG-ARGS... [-- ARGS-OF-MAIN...]]`. Its standard input becomes
+//! that of the program.
 
 use std::io::Read;
 use std::path::PathBuf;

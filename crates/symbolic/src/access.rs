@@ -1,4 +1,4 @@
-//! Reads and writes memory: worked out here where nobody else can see it, an event otherwise.
+//! Reads and writes of memory: evaluated here if no other thread can see them, otherwise an event.
 
 use std::rc::Rc;
 
@@ -15,12 +15,12 @@ use crate::records::{Footprint, SHARING, UNFOLLOWED, is_claim};
 use crate::state::State;
 use crate::value::{self, Value};
 
-/// One thing an address may be.
+/// One possible target of an address.
 pub(crate) struct Case {
     pub(crate) condition: Term,
-    /// Object and offset, if the access is within one whose content is kept.
+    /// Object and offset, if the access is within an object whose content is tracked.
     pub(crate) inside: Option<(ObjectId, u64)>,
-    /// Others can see the access.
+    /// Other threads can see the access.
     pub(crate) event: bool,
 }
 
@@ -105,7 +105,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// How an access is cut into what the machine does in one step: offsets and sizes.
+    /// The pieces of an access that the machine performs in one step each: offsets and sizes.
     fn pieces(&self, address: Term, bytes: u64) -> Vec<(u64, u64)> {
         if let Some(address) = self.terms.constant(address) {
             return px86::line::pieces(address, bytes)
@@ -151,7 +151,7 @@ impl Machine<'_> {
         Ok(result.expect("an address is at least one thing"))
     }
 
-    /// A load that is an event, unless recovery has just loaded the same.
+    /// A load event, unless recovery has just loaded the same location.
     fn load_event(
         &mut self,
         state: &mut State,
@@ -222,7 +222,7 @@ impl Machine<'_> {
         self.flush_access(state, events, address, bytes, at)
     }
 
-    /// The flush that follows every access, if that was asked for. Recovery needs none.
+    /// The flush after every access, if requested. Recovery needs none.
     pub(crate) fn flush_access(
         &mut self,
         state: &mut State,
@@ -242,7 +242,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Notes in memory what a store does to it.
+    /// Applies a store to tracked memory.
     pub(crate) fn keep(&mut self, state: &mut State, case: &Case, value: Term) {
         let bytes = u64::from(self.terms.width(value) / 8);
         if case.event {
@@ -284,7 +284,7 @@ impl Machine<'_> {
         state.memory.store(&self.terms, object, offset, value);
     }
 
-    /// Notes an access of recovery while it has threads. If it matters when it happens, the path ends.
+    /// Records an access of recovery while it has threads. If its timing matters, the path ends.
     pub(crate) fn note_helper_access(
         &mut self,
         state: &mut State,
@@ -301,7 +301,7 @@ impl Machine<'_> {
         match self.cases(state, address) {
             Some(cases) => {
                 cases.iter().for_each(|&(_, number)| here.note(number, number + bytes, write));
-                // Each thread would have its own.
+                // Each thread would have its own copy.
                 here.anywhere = write && cases.iter().any(|&(_, number)| self.is_thread_local(number));
             }
             None => here.anywhere = true,
@@ -316,8 +316,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// From here on threads of recovery do what depends on their schedule, which is not followed. That does no harm as long as
-    /// nothing is claimed any more; where something is, it is not known.
+    /// From here on the actions of recovery's threads depend on their schedule, which is not followed. That is harmless
+    /// as long as nothing more is claimed; any later claim is unknown.
     pub(crate) fn stop_following(&mut self, state: &mut State, at: At<'_>) -> Flow<()> {
         if state.unfollowed {
             return Ok(());
@@ -337,7 +337,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Whether a function claims something, or one that it calls does.
+    /// Whether a function, or one it calls, makes a claim.
     fn claims_something(&self, function: FunctionId) -> bool {
         let mut seen = FxHashSet::default();
         let mut stack = vec![function];
@@ -346,7 +346,7 @@ impl Machine<'_> {
                 continue;
             }
             let code = self.module.function(function);
-            // What throws is not followed anyway.
+            // Paths that throw are not followed anyway.
             if ["__clang_call_terminate", "_ZSt9terminatev"].contains(&code.name.as_str()) {
                 continue;
             }
@@ -368,7 +368,7 @@ impl Machine<'_> {
         globals.any(|(global, [_, own])| global.thread_local && Some(*own) == object)
     }
 
-    /// What an address may be, here.
+    /// The possible targets of an address at this point.
     pub(crate) fn resolve(
         &mut self,
         state: &State,
@@ -390,7 +390,7 @@ impl Machine<'_> {
                 if !info.persistent {
                     self.note_use(object, write);
                 }
-                // A constant is in nobody's memory, and needs to be in none.
+                // A constant is in no thread's memory, and does not need to be.
                 let constant = !write && self.objects.get(object).defined && !self.objects.is_exposed(object);
                 if fits && (state.memory.has(object) || constant) {
                     case.inside = Some((object, offset));
@@ -402,13 +402,13 @@ impl Machine<'_> {
         Ok(resolved)
     }
 
-    /// Whether accesses to an object are events, for who is executing.
+    /// Whether accesses to an object are events, for the current thread.
     fn needs_events(&self, object: ObjectId) -> bool {
         let alone = self.who == Who::Thread(0) && !self.several && *self.fold;
         self.objects.is_exposed(object) || self.objects.is_concurrent(object) && !alone
     }
 
-    /// Every object whose address is part of a term can be reached by who gets the term: it needs events.
+    /// Every object whose address is part of a term is reachable by whichever thread gets the term, so it needs events.
     pub(crate) fn expose_mentioned(&mut self, term: Term) -> Flow<()> {
         let mut seen = FxHashSet::default();
         let mut stack = vec![term];
@@ -428,7 +428,7 @@ impl Machine<'_> {
     }
 }
 
-/// Cuts a size into powers of two, largest first.
+/// Splits a size into powers of two, largest first.
 fn powers(mut offset: u64, mut bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     std::iter::from_fn(move || {
         let size = [8, 4, 2, 1].into_iter().find(|size| *size <= bytes)?;

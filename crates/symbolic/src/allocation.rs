@@ -1,4 +1,4 @@
-//! Objects that come into being while a program runs.
+//! Objects created while a program runs.
 
 use crate::frame::At;
 use crate::machine::{Flow, Machine, Who};
@@ -19,7 +19,7 @@ impl Machine<'_> {
         self.allocate_as(state, (point, size, align), (name, false), at)
     }
 
-    /// The same, with zeros in it.
+    /// The same, zeroed.
     pub(crate) fn allocate_zeroed(
         &mut self,
         state: &mut State,
@@ -48,12 +48,12 @@ impl Machine<'_> {
         Ok(self.make_object(state, point, align, object))
     }
 
-    /// A new object; the same one whenever this point is reached again.
+    /// A new object; it is the same one whenever this point is reached again.
     pub(crate) fn make_object(&mut self, state: &mut State, point: u64, align: u64, object: Object) -> u64 {
         self.make_object_behind(state, point, align, 0, object)
     }
 
-    /// The same, beginning some bytes behind an aligned address.
+    /// The same, at an offset from an aligned address.
     pub(crate) fn make_object_behind(
         &mut self,
         state: &mut State,
@@ -64,7 +64,7 @@ impl Machine<'_> {
     ) -> u64 {
         let id = self.objects.place_behind(Origin::Made(point, object.size), align, lead, || object);
         let info = self.objects.get_mut(id);
-        // An earlier execution may have left something.
+        // An earlier execution may have left initial content.
         info.initial.clear();
         info.written.clear();
         if !self.objects.is_exposed(id) || self.is_sequential() {

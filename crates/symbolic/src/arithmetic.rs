@@ -52,7 +52,7 @@ impl Machine<'_> {
         Ok(self.terms.binary(to, a, b))
     }
 
-    /// A value under another type of the same size.
+    /// Reinterprets a value as another type of the same size.
     pub(crate) fn same_bits(
         &mut self,
         state: &mut State,
@@ -75,12 +75,12 @@ impl Machine<'_> {
         self.terms.extract(both, self.terms.width(a) - 1, 1)
     }
 
-    /// A product, and whether it does not fit: if it does, dividing by one factor gives the other.
+    /// A product, and whether it overflows: if it does not, dividing by one factor returns the other.
     pub(crate) fn product(&mut self, a: Term, b: Term, signed: bool) -> (Term, Term) {
         let width = self.terms.width(a);
         let product = self.terms.binary(Binary::Mul, a, b);
         if width <= 32 {
-            // There is room to see.
+            // The full product fits.
             let wide = |terms: &mut Terms, term: Term| {
                 if signed { terms.sign_extend(term, 2 * width) } else { terms.zero_extend(term, 2 * width) }
             };
@@ -97,7 +97,7 @@ impl Machine<'_> {
         let mut fits = self.terms.equal(b, zero);
         fits = self.terms.or(fits, other);
         if signed {
-            // The one quotient that does not fit either.
+            // The only quotient that overflows.
             let (least, minus) =
                 (self.terms.number(1 << (width - 1), width), self.terms.number(u64::MAX, width));
             let (lowest, negated) = (self.terms.equal(a, least), self.terms.equal(b, minus));
@@ -128,7 +128,7 @@ impl Machine<'_> {
         let width = self.terms.width(a);
         let mut result = self.terms.number(width.into(), width);
         for step in 0..width {
-            // The bit looked at last decides, so the first one of the count comes last.
+            // The last bit examined decides, so the first bit of the count comes last.
             let bit = if from_top { step } else { width - 1 - step };
             let zeros = if from_top { width - 1 - bit } else { bit };
             let here = self.terms.extract(a, bit, 1);

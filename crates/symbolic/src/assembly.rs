@@ -57,7 +57,7 @@ impl Machine<'_> {
         if *ty == Type::Void {
             return Ok(None);
         }
-        // A statement without instructions hands its inputs on: a way to keep compilers from knowing a value.
+        // A statement without instructions passes its inputs through: a way to hide a value from the compiler.
         if text.is_empty() {
             let tied = asm::input_argument(&operands, 0);
             if let Some(value) = tied.and_then(|argument| arguments.get(argument).cloned().flatten()) {

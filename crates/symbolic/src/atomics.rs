@@ -10,11 +10,11 @@ use crate::frame::At;
 use crate::machine::{Flow, Machine, Stop};
 use crate::state::State;
 
-/// Computes what a read-modify-write leaves, given what it found: the new value, and whether it is stored.
+/// Computes the effect of a read-modify-write from the old value: the new value, and whether it is stored.
 pub(crate) type Update<'u> = &'u mut dyn FnMut(&mut Terms, Term) -> (Term, Term);
 
 impl Machine<'_> {
-    /// A locked read-modify-write of 1, 2, 4 or 8 bytes; `compute` gives the new value and whether it is stored.
+    /// A locked read-modify-write of 1, 2, 4 or 8 bytes; `compute` returns the new value and whether it is stored.
     pub(crate) fn rmw(
         &mut self,
         state: &mut State,
@@ -43,7 +43,7 @@ impl Machine<'_> {
             self.mark_fenced(state, changes);
             let yes = self.terms.truth(true);
             self.flush_access(state, yes, address, bytes, at)?;
-            // Where the old value is known, what is left behind is known too.
+            // If the old value is known, so is the new one.
             let known = match cases.as_slice() {
                 [Case { inside: Some((object, offset)), .. }]
                     if self.is_sequential() && state.memory.is_known(*object, *offset, bytes) =>
@@ -83,13 +83,13 @@ impl Machine<'_> {
         Ok(old)
     }
 
-    /// Whether an RMW leaves something else behind than it found, where that is plain: an attempt at a lock which is
-    /// taken stores what was there. Robustness tells stores of the same value apart.
+    /// Whether an RMW obviously changes the value: an attempt at a lock that is taken stores what was there. Robustness
+    /// distinguishes stores of the same value.
     fn changes(&mut self, state: &State, cases: &[Case], old: Term, new: Term, stores: Term) -> Term {
         let persistent =
             |case: &Case| case.inside.is_none_or(|(object, _)| self.objects.get(object).persistent);
         let by_event = self.options.no_recovery && cases.iter().any(persistent);
-        // What was computed from the old value is rarely the same, and hard to tell.
+        // A value computed from the old one is rarely equal to it, and equality is hard to decide.
         let plain = self.terms.is_true(stores) && self.terms.constant(new).is_some();
         if state.dirty.is_empty() || by_event || !plain {
             return stores;
@@ -98,7 +98,7 @@ impl Machine<'_> {
         self.terms.not(same)
     }
 
-    /// A sequentially consistent store, as the compiler does it: `xchg`.
+    /// A sequentially consistent store, compiled to `xchg`.
     pub(crate) fn exchange(&mut self, state: &mut State, to: Term, value: Term, at: At<'_>) -> Flow<()> {
         let bits = self.terms.width(value).next_multiple_of(8);
         let value = self.terms.zero_extend(value, bits);

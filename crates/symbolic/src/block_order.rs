@@ -1,13 +1,13 @@
-//! In which order the blocks of a function are executed when paths are merged.
+//! The order in which the blocks of a function are executed when paths are merged.
 //!
-//! A block must run after everything that may lead to it, in the same round of the loops around it. So blocks
-//! are sorted by position within their loop, loops count as one block of what surrounds them, and a round of
-//! a loop comes before the next: the sort key of a block alternates positions and round numbers, from the
-//! outermost loop inwards. Following any edge makes the key larger.
+//! A block must run after everything that may lead to it, in the same iteration of the enclosing loops. So blocks are
+//! sorted by position within their loop, a loop counts as one block of its surroundings, and each iteration of a loop
+//! precedes the next: the sort key of a block alternates positions and iteration numbers, from the outermost loop
+//! inwards. Following any edge increases the key.
 //!
-//! Loops are found by strongly connected components: remove the edges back to a component's header, and
-//! what is still connected inside is an inner loop. (Bourdoncle, *Efficient chaotic iteration strategies with
-//! widenings*, FMPA 1993, section 4.) This takes irreducible flow as it comes.
+//! Loops are found as strongly connected components: after removing the edges back to a component's header, whatever is
+//! still strongly connected inside is an inner loop. (Bourdoncle, *Efficient chaotic iteration strategies with
+//! widenings*, FMPA 1993, section 4.) This handles irreducible control flow, too.
 
 use crashproof_frontend::bitcode::ir::{BlockId, Function, Place};
 
@@ -15,16 +15,16 @@ use crashproof_frontend::bitcode::ir::{BlockId, Function, Place};
 #[derive(Debug)]
 pub(crate) struct Loop {
     pub(crate) header: BlockId,
-    /// Where it stands in the source.
+    /// Its place in the source.
     pub(crate) place: Place,
 }
 
-/// Where a block stands.
+/// The position of a block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nest {
-    /// Loops around it, outermost first; a header is inside its loop.
+    /// Enclosing loops, outermost first; a header is inside its loop.
     pub(crate) loops: Vec<usize>,
-    /// Position of each of these loops in what surrounds it, then the position of the block.
+    /// The position of each of these loops in its surroundings, then the position of the block.
     positions: Vec<u32>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Order {
     nests: Vec<Nest>,
 }
 
-/// Says when a block runs, among all runs of all blocks of a call.
+/// Orders a block's execution among all executions of all blocks of a call.
 pub(crate) type Key = Vec<u32>;
 
 impl Order {
@@ -62,7 +62,8 @@ impl Order {
         key
     }
 
-    /// The rounds of the loops around `to`, coming from `from`; and the loop that begins its next round.
+    /// The iteration numbers of the loops around `to` when coming from `from`, and the loop whose next iteration
+    /// begins, if any.
     pub(crate) fn step(&self, from: BlockId, rounds: &[u32], to: BlockId) -> (Vec<u32>, Option<usize>) {
         let (here, there) = (&self.nest(from).loops, &self.nest(to).loops);
         let common = here.iter().zip(there).take_while(|(a, b)| a == b).count();

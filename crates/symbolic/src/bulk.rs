@@ -6,14 +6,14 @@ use crate::frame::At;
 use crate::machine::{Flow, Machine, Stop};
 use crate::state::{self, State};
 
-/// Longer ranges than this are refused.
+/// Longer ranges are not supported.
 const LONGEST: u64 = 1 << 16;
 
-/// Loops of models, such as that of `strlen`, end with the object they go through. They are not the user's to bound,
-/// and go round more often.
+/// Loops of models, such as that of `strlen`, end with the object they traverse. The user does not bound them, and they
+/// run for more iterations.
 const MOST_MODEL_ROUNDS: u32 = 64;
 
-/// Of more different lengths than these none is taken to be known.
+/// A length with more possible values than this counts as unknown.
 const MOST_LENGTHS: usize = 16;
 
 impl Machine<'_> {
@@ -27,7 +27,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Does something for every length that there may be.
+    /// Performs an action for every possible length.
     pub(crate) fn for_lengths(
         &mut self,
         state: &mut State,
@@ -49,7 +49,7 @@ impl Machine<'_> {
         })
     }
 
-    /// Does something byte by byte, as often as a length says of which next to nothing is known.
+    /// Performs an action byte by byte, for a length about which little is known.
     pub(crate) fn one_by_one(
         &mut self,
         state: &mut State,
@@ -88,7 +88,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Copies or fills byte by byte; `byte` gives what is stored.
+    /// Copies or fills byte by byte; `byte` returns the value to store.
     pub(crate) fn bytes_one_by_one(
         &mut self,
         state: &mut State,
@@ -109,7 +109,7 @@ impl Machine<'_> {
         })
     }
 
-    /// How often loops of models go round.
+    /// The bound on iterations of models' loops.
     pub(crate) fn usual_bound_of_models(&self) -> u32 {
         let unwind = self.options.unwind;
         unwind.max(MOST_MODEL_ROUNDS.min(2 << unwind.min(8)))
@@ -120,7 +120,7 @@ impl Machine<'_> {
         self.cases(state, length).is_some_and(|cases| cases.len() <= MOST_LENGTHS)
     }
 
-    /// Reads all, then writes all, so that the ranges may overlap.
+    /// Reads everything, then writes everything, so that the ranges may overlap.
     pub(crate) fn copy_bytes(
         &mut self,
         state: &mut State,
@@ -163,8 +163,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Aligned words as far as possible, as compilers and libraries use the widest moves they can. Where the address is
-    /// not known, words as wide as it is known to be aligned.
+    /// Aligned words as far as possible, as compilers and libraries use the widest moves. If the address is unknown,
+    /// words as wide as its known alignment.
     pub(crate) fn chunks(&self, to: Term, bytes: u64) -> Vec<(u64, u64)> {
         let known = self.terms.constant(to);
         let start = known.unwrap_or(0);

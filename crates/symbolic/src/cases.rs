@@ -1,4 +1,4 @@
-//! The values that a term may have on a path, with the condition for each, where they are few and known.
+//! The possible values of a term on a path, each with its condition, if they are few and known.
 
 use crashproof_prove::term::{Node, Term, Terms};
 use rustc_hash::FxHashMap;
@@ -7,17 +7,17 @@ use crate::frame::At;
 use crate::machine::{Flow, Machine, Stop};
 use crate::state::{self, State};
 
-/// More possible values of an address than this are not told apart.
+/// Addresses with more possible values than this are not split into cases.
 const MOST_CASES: usize = 128;
 
-/// Values with the conditions for each, by term; none where they are many or not known.
+/// Values with their conditions, by term; `None` if they are many or unknown.
 type Cases = FxHashMap<Term, Option<Vec<(Term, u64)>>>;
 
 impl Machine<'_> {
-    /// The values a term may have, with the conditions for each, if they are few and known.
+    /// The possible values of a term with their conditions, if they are few and known.
     pub(crate) fn cases(&mut self, state: &State, term: Term) -> Option<Vec<(Term, u64)>> {
         let yes = self.terms.truth(true);
-        // Terms share parts, so what was found out about one is kept.
+        // Terms share parts, so results are cached.
         let mut all = self.all_cases(state, term, &mut FxHashMap::default())?;
         if all.len() == 1 {
             all[0].0 = yes;
@@ -92,7 +92,7 @@ impl Machine<'_> {
         (found.len() <= MOST_CASES && !found.is_empty()).then_some(found)
     }
 
-    /// Does something for every value that a term has on some path.
+    /// Performs an action for every possible value of a term.
     pub(crate) fn for_each(
         &mut self,
         state: &mut State,

@@ -1,4 +1,4 @@
-//! Claims and assumptions: assertions, and functions whose call is a claim that is false.
+//! Claims and assumptions: assertions, and functions whose call is a failed claim.
 
 use crate::invocation::{Handler, Invocation, Reply};
 use crate::machine::{Flow, Machine, Stop};

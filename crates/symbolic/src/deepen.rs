@@ -1,7 +1,7 @@
-//! Proves with loops unrolled a little, and more only if that leaves the answer open.
+//! Proves with few loop iterations first, and unrolls more only if that leaves the answer open.
 //!
-//! A counterexample is one however little was unrolled; and if nothing that was cut off can be reached, a proof with few
-//! rounds is a proof with many. So small bounds come first: they are usually enough, and much cheaper.
+//! A counterexample is valid however little was unrolled; and if nothing that was cut off is reachable, a proof with
+//! few iterations holds for any number. So small bounds come first: they usually suffice, and are much cheaper.
 
 use crashproof_frontend::bitcode::ir::Module;
 use crashproof_prove::program::Program;
@@ -17,19 +17,19 @@ use crate::rounds;
 pub struct Request {
     /// What is asked.
     pub question: Question,
-    /// How the prover goes about it. Its limits hold for unrolling as well.
+    /// The prover's options. Its limits apply to unrolling as well.
     pub prover: prove::Options,
-    /// How often each loop goes round at most. If not given: as often as [`Options::unwind`] says, and more while that
-    /// makes a small program.
+    /// Maximum number of iterations per loop. If not given: [`Options::unwind`], and more as long as the program stays
+    /// small.
     pub unwind: Option<u32>,
 }
 
-/// What is being done.
+/// The current activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Loops are unrolled so many times.
+    /// Unrolling loops this many times.
     Unrolling(u32),
-    /// A program of so many events is proved.
+    /// Proving a program of this many events.
     Proving(u64),
 }
 
@@ -39,20 +39,20 @@ pub enum Failure {
     /// There is no program to prove anything about.
     #[error(transparent)]
     Program(#[from] Error),
-    /// Something went wrong in the prover.
+    /// The prover failed.
     #[error(transparent)]
     Prover(#[from] prove::Error),
 }
 
-/// A loop that is cut off goes round up to so many times, if nobody said how many there may be,
+/// If no bound is given, a truncated loop is unrolled up to this many iterations,
 const MOST_ROUNDS: u32 = 64;
 /// as long as the program has no more events than this.
 const DEEPENED_EVENTS: u64 = 6000;
 
-/// With so many rounds of each loop the prover begins.
+/// The prover starts with this many iterations of each loop.
 const FIRST_UNWIND: u32 = 2;
 
-/// Answers a question about a program; `options` bounds everything but the rounds of loops.
+/// Answers a question about a program; `options` bounds everything except the iterations of loops.
 ///
 /// # Errors
 ///
@@ -76,7 +76,7 @@ pub fn prove(
     };
     let is_open = |report: &Report| matches!(report.verdict, Verdict::Unknown(_)) && limits.hit().is_none();
     let mut unwind = FIRST_UNWIND.min(request.unwind.unwrap_or(FIRST_UNWIND));
-    // Loops that go round more often than others: those that were seen to be cut off.
+    // Larger bounds for loops that turned out to be truncated.
     let mut deeper: Vec<LoopBound> = Vec::new();
     let report = loop {
         progress(Progress::Unrolling(unwind));
@@ -86,7 +86,7 @@ pub fn prove(
             None => more_rounds(unwind, options.unwind, program.events()),
         };
         let may_deepen = request.unwind.is_none() && program.events() <= DEEPENED_EVENTS;
-        // If no bound cut anything off, more rounds change nothing.
+        // If no bound cut anything off, more iterations make no difference.
         let more = more.filter(|_| program.cut);
         progress(Progress::Proving(program.events()));
         let tentative = more.is_some() || may_deepen && program.cut;
@@ -97,7 +97,7 @@ pub fn prove(
         match more {
             Some(more) => unwind = more,
             None if may_deepen && deepen(&report, unwind, options, &mut deeper) => {}
-            // It will not be given again: all there is to say of it is to be said now.
+            // This is the last attempt, so report everything now.
             None if tentative => break ask(&program, false)?,
             None => break report,
         }
@@ -105,7 +105,7 @@ pub fn prove(
     if !is_open(&report) {
         return Ok(report);
     }
-    // What holds whatever a value that is not modeled may be does hold.
+    // What holds for every possible value of what is not modeled does hold.
     progress(Progress::Unrolling(unwind));
     let program = unroll(unwind, &deeper, true)?;
     progress(Progress::Proving(program.events()));
@@ -117,7 +117,7 @@ pub fn prove(
     })
 }
 
-/// Lets the loops go round more often that an answer says were cut off; tells whether there are any.
+/// Raises the bounds of the loops that an answer says were truncated; returns whether there are any.
 fn deepen(report: &Report, unwind: u32, options: &Options, deeper: &mut Vec<LoopBound>) -> bool {
     let Verdict::Unknown(reasons) = &report.verdict else { return false };
     let mut any = false;
@@ -142,7 +142,7 @@ fn deepen(report: &Report, unwind: u32, options: &Options, deeper: &mut Vec<Loop
     any
 }
 
-/// How many rounds to try next, if nobody said how many there may be: some in any case, and more where they cost little.
+/// The number of iterations to try next, if no bound was given: some in any case, and more if they are cheap.
 fn more_rounds(unwind: u32, usual: u32, events: u64) -> Option<u32> {
     const SMALL: u64 = 300;
     match unwind {

@@ -1,7 +1,7 @@
-//! Begins and ends: executes the first thread, those it starts and recovery, and makes a [`Program`] of the events.
+//! Executes the first thread, the threads it starts and recovery, and makes a [`Program`] of the events.
 //!
-//! Each is executed on all its paths at once (see `paths.rs`). What is learned about objects on the way (see `objects.rs`) may
-//! show that the execution so far was of the wrong kind; then it begins anew with what was learned.
+//! Each is executed on all its paths at once (see `paths.rs`). What is learned about objects along the way (see
+//! `objects.rs`) may invalidate the execution so far; then it starts over with that knowledge.
 
 use crashproof_frontend::bitcode::MODEL_DIRECTORY;
 use crashproof_frontend::bitcode::ir::{
@@ -38,8 +38,8 @@ pub(crate) fn run(module: &Module, options: &Options) -> Result<Program, Error> 
     }
 }
 
-/// The function that recovers, if `main` does not. In C++ it has another name, unless it is declared `extern "C"`. A function
-/// of the program's own that only is called so is static, or has parameters.
+/// The recovery function, if `main` does not recover. In C++ its name is mangled unless it is declared `extern "C"`. A
+/// function that merely has this name is static, or has parameters.
 pub(crate) fn recovery(module: &Module) -> Option<FunctionId> {
     let is_recovery = |id: &FunctionId| {
         let function = module.function(*id);
@@ -59,7 +59,7 @@ fn may_fail(module: &Module, function: FunctionId) -> bool {
     module.function(function).blocks.iter().any(returns)
 }
 
-/// Is there code of the program's own that claims something?
+/// Does the program's own code make any claim?
 fn calls_claims(module: &Module) -> bool {
     let is_claim = |instruction: &Instruction| match &instruction.op {
         Op::Call { callee: Callee::Function(called), .. } => is_claim(&module.function(*called).name),
@@ -70,7 +70,7 @@ fn calls_claims(module: &Module) -> bool {
     functions.flat_map(|function| &function.blocks).flat_map(|block| &block.instructions).any(is_claim)
 }
 
-/// Does the program claim anything? What ends with an exit code does, if recovery is the whole program.
+/// Does the program make any claim? Ending with an exit code is one, if recovery is the whole program.
 pub(crate) fn claims_something(module: &Module) -> bool {
     let fails = |main| recovery(module).is_none() && may_fail(module, main);
     calls_claims(module) || module.function_named("main").is_some_and(fails)
@@ -91,12 +91,12 @@ impl Machine<'_> {
         self.start(Who::Recovery, recover.unwrap_or(main), recover)
     }
 
-    /// Runs `main`, or a `recover` of its own, on fresh memory.
+    /// Runs `main`, or a separate `recover`, on fresh memory.
     fn start(&mut self, who: Who, function: FunctionId, recover: Option<FunctionId>) -> Flow<()> {
         self.who = who;
         let mut state = State { memory: self.fresh_memory(), ..State::default() };
         let arguments = if recover.is_some() { Vec::new() } else { self.main_arguments(&mut state) };
-        // What recovery makes is not what was made before the crash.
+        // Objects created by recovery are distinct from those created before the crash.
         let context = u64::from(who == Who::Recovery) << 63;
         let called = match self.constructors(state, context) {
             Ok(state) => self.call(function, arguments, Vec::new(), state, context),
@@ -127,7 +127,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What the program claims, whether or not it could be false.
+    /// What the program claims, whether or not it can be false.
     fn claims(&self) -> Claims {
         match (self.claims_reached, calls_claims(self.module)) {
             (true, _) => Claims::Reached,
@@ -203,13 +203,13 @@ impl Machine<'_> {
         }
     }
 
-    /// A thread comes to its end under these conditions. If there are any, joins must ask.
+    /// Records the conditions under which a thread ends. If there are any, joins must check them.
     fn note_end(&mut self, thread: u32, conditions: &[Term]) -> Flow<()> {
         let asks = !conditions.is_empty() && self.joined.contains(&thread);
         if asks && self.objects.may_not_end.insert(thread) { Err(Stop::Restart) } else { Ok(()) }
     }
 
-    /// Which objects turned out to be used by several threads; tells whether that is new.
+    /// Records which objects several threads use; returns whether that is new.
     fn learn(&mut self) -> bool {
         let mut news = false;
         for (object, used) in std::mem::take(&mut self.uses) {
@@ -217,7 +217,7 @@ impl Machine<'_> {
                 news |= self.objects.make_concurrent(object);
             }
         }
-        // What an exposed object points to at the start can be reached through it.
+        // Initial pointers in an exposed object make their targets reachable.
         let targets: Vec<ObjectId> = self
             .objects
             .ids()
@@ -290,7 +290,7 @@ impl Machine<'_> {
             .ids()
             .filter(|id| self.objects.is_exposed(*id) || self.objects.is_concurrent(*id))
             .collect();
-        // Objects made in one place are told apart by numbers.
+        // Objects created at one place are distinguished by numbers.
         let mut namesakes: FxHashMap<&str, (usize, usize)> = FxHashMap::default();
         for id in &seen {
             namesakes.entry(&self.objects.get(*id).name).or_default().0 += 1;

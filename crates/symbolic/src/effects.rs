@@ -1,6 +1,6 @@
-//! What functions and intrinsics do to memory and ordering, as the front end's table of meaning describes it.
+//! The effects of functions and intrinsics on memory and ordering, from the front end's table of meaning.
 //!
-//! What the table names and is not modeled here ends the path: the verdict is then unknown.
+//! An effect in the table that is not modeled here ends the path: the verdict is then unknown.
 
 use crashproof_frontend::bitcode::ir::Type;
 use crashproof_frontend::meaning::{
@@ -13,10 +13,10 @@ use crate::machine::{Flow, Machine, Stop};
 use crate::state::State;
 use crate::value::Value;
 
-/// The largest object that a function may leave anything in: that of a time, a file's state, a set of signals.
+/// The largest result object of a function: a time, a file's status, a signal set.
 const MOST_WRITTEN: u64 = 256;
 
-/// A function for people.
+/// A function's name for messages.
 pub(crate) fn described(name: &str) -> String {
     let kind = if name.starts_with("llvm.") { "intrinsic " } else { "" };
     format!("{kind}`{name}`")
@@ -46,7 +46,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The result of something that does nothing else, or did it already.
+    /// The result of a function without further effects.
     pub(crate) fn result_not_modeled(&mut self, call: &mut Invocation<'_>) -> Flow<Reply> {
         if *call.ty == Type::Void {
             return Ok(Reply::NONE);
@@ -54,13 +54,13 @@ impl Machine<'_> {
         self.unmodeled(call.state, call.ty, &described(call.name), call.at).map(Reply::Returns)
     }
 
-    /// Ends the path, because the function may do something to memory that is not modeled.
+    /// Ends the path, because the function may affect memory in a way that is not modeled.
     pub(crate) fn not_supported(&mut self, call: &mut Invocation<'_>) -> Stop {
         let reason = self.reason(&described(call.name), call.at);
         self.refuse(call.state, &reason, call.at)
     }
 
-    /// What a function that succeeds does to memory: what it leaves in an object of known size may be anything.
+    /// The effect of a successful function on memory: results in an object of known size may be anything.
     pub(crate) fn effect_of_success(&mut self, effect: &Effect, call: &mut Invocation<'_>) -> Flow<()> {
         let Effect::Write { to, extent: Extent::Exactly(Length::Constant(bytes)) } = *effect else {
             return self.effect(effect, call).map(|_| ());
@@ -77,7 +77,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// What a function does to memory or ordering; gives what it loads.
+    /// Applies a function's effect on memory or ordering; returns what it loads.
     pub(crate) fn effect(&mut self, effect: &Effect, call: &mut Invocation<'_>) -> Flow<Option<Value>> {
         let at = call.at;
         let word = |call: &Invocation<'_>, argument: Argument| call.scalar(argument.into());
@@ -93,7 +93,7 @@ impl Machine<'_> {
                 let (Some(to), Some(from), Some(length)) = (word(call, to), word(call, from), length) else {
                     return Err(self.not_supported(call));
                 };
-                // What overlaps would have to be read first.
+                // Overlapping ranges would have to be read first.
                 if !self.is_length_known(call.state, length) && !call.name.contains("memmove") {
                     let byte = |machine: &mut Self, state: &mut State, index: u64| {
                         let place = machine.offset(from, index);
@@ -135,7 +135,7 @@ impl Machine<'_> {
                 let Some(from) = word(call, from) else { return Err(self.not_supported(call)) };
                 return self.load(call.state, from, call.ty, at).map(Some);
             }
-            // Nothing changes; what is read is not known.
+            // Nothing changes, and the values read are unknown.
             Effect::Read { .. } => {}
             Effect::Lanes(lanes) if lanes.value.is_none() => {
                 return self.unmodeled(call.state, call.ty, &described(call.name), at);
@@ -145,7 +145,7 @@ impl Machine<'_> {
         Ok(None)
     }
 
-    /// How many bytes an effect concerns, where that is one term.
+    /// The number of bytes an effect applies to, if that is a single term.
     fn extent_of(&mut self, extent: Extent, call: &Invocation<'_>) -> Option<Term> {
         match extent {
             Extent::Exactly(length) => self.bytes_of(length, call),

@@ -12,7 +12,7 @@ use crate::state::State;
 use crate::value::{self, Value};
 
 impl Machine<'_> {
-    /// Adds an event to who is executing. Ends the path if it depends on what is not modeled.
+    /// Adds an event to the current thread. Ends the path if it depends on anything not modeled.
     pub(crate) fn emit(
         &mut self,
         state: &mut State,
@@ -53,7 +53,7 @@ impl Machine<'_> {
         self.add_event(state, action, place, function)
     }
 
-    /// A claim about what threads of recovery have done, in schedules that are not followed.
+    /// Handles a claim about the actions of recovery's threads, whose schedules are not followed.
     fn refuse_unfollowed(&mut self, state: &mut State, place: &Place, function: FunctionId) -> Stop {
         self.unknown(state, SHARING, place, function);
         Stop::Dead
@@ -73,7 +73,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Ends a path: what happens from here on is not known.
+    /// Ends a path, because its continuation is unknown.
     pub(crate) fn unknown(&mut self, state: &mut State, reason: &str, place: &Place, function: FunctionId) {
         let action = Action::Unknown { reason: reason.to_owned() };
         let emitted = self.emit(state, action, place, function);
@@ -89,13 +89,13 @@ impl Machine<'_> {
         }
     }
 
-    /// Says that something is not known here, and ends the path.
+    /// Reports that something is unknown here, and ends the path.
     pub(crate) fn refuse(&mut self, state: &mut State, reason: &str, at: At<'_>) -> Stop {
         self.unknown(state, reason, at.place, at.function);
         Stop::Dead
     }
 
-    /// Adds an event that happens only where the condition holds as well.
+    /// Adds an event that happens only if the condition also holds.
     pub(crate) fn emit_under(
         &mut self,
         state: &mut State,
@@ -110,7 +110,7 @@ impl Machine<'_> {
         }
         let result = self.emit(&mut here, action, at.place, at.function);
         if result.is_err() && here.path != state.path {
-            // The path ends as a whole, so that is what must be said.
+            // The whole path ends, so the message must be unconditional.
             self.unknown(
                 state,
                 "this path exists only because something is not modeled",
@@ -121,7 +121,7 @@ impl Machine<'_> {
         result
     }
 
-    /// Claims a condition, and goes on where it holds.
+    /// Claims a condition, and continues where it holds.
     pub(crate) fn assert(
         &mut self,
         state: &mut State,
@@ -143,7 +143,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The result of something that is not modeled but touches no memory.
+    /// The result of something that is not modeled but does not access memory.
     pub(crate) fn unmodeled(
         &mut self,
         state: &mut State,
@@ -163,8 +163,8 @@ impl Machine<'_> {
         self.imprecise(bits, &why)
     }
 
-    /// What is done by `crashproof.h`, by a model, or where the compiler names no line, as for intrinsics, is done by who
-    /// calls it.
+    /// Events in `crashproof.h`, in a model, or without a line from the compiler, as for intrinsics, are attributed to
+    /// the caller.
     pub(crate) fn reported(&self, place: &Place, function: FunctionId) -> (Place, FunctionId) {
         let ours = |place: &Place| {
             place.line == 0

@@ -9,7 +9,7 @@ use crate::options::Flushes;
 use crate::state::State;
 
 impl Machine<'_> {
-    /// A flush of the line of an address. Lines of memory that nobody else sees need none.
+    /// Flushes the line of an address. Lines of memory that no other thread sees need no event.
     pub(crate) fn flush(
         &mut self,
         state: &mut State,
@@ -41,7 +41,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Flushes of all lines of a range. Where the address is not known, the range may begin anywhere in a line.
+    /// Flushes all lines of a range. If the address is unknown, the range may begin anywhere in a line.
     pub(crate) fn flush_range(&mut self, state: &mut State, start: Term, bytes: u64, at: At<'_>) -> Flow<()> {
         self.flush_lines(state, start, bytes, true, at)
     }
@@ -67,7 +67,7 @@ impl Machine<'_> {
             let address = self.offset(start, offset);
             self.flush(state, address, optimized, at)?;
         }
-        // The end may lie in one line more.
+        // The end may lie in one more line.
         let whole = (bytes.max(1) - 1) / line * line;
         let within = self.terms.number(line - 1, 64);
         let within = self.terms.and(start, within);
@@ -91,8 +91,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// A fence or flush does something in the first round of a loop. If a whole round does nothing but flush, fence and
-    /// read, others cannot tell how often that was done, and after a crash less can be left for it, not more.
+    /// A fence or flush has an effect in the first iteration of a loop. If an entire iteration only flushes, fences and
+    /// reads, others cannot tell how often it ran, and further iterations only reduce what a crash can leave.
     pub(crate) fn mark_fenced(&mut self, state: &mut State, stores: Term) {
         let yes = self.terms.truth(true);
         for (flag, round) in state.dirty.iter_mut().zip(&self.loops) {

@@ -1,4 +1,4 @@
-//! Functions that have been called and have not returned: their values, and where in them execution stands.
+//! Functions that have been called and have not returned: their values, and the current position of execution.
 
 use crashproof_frontend::bitcode::ir::{BlockId, FunctionId, Place};
 use crashproof_prove::term::Term;
@@ -8,7 +8,7 @@ use crate::memory::Memory;
 use crate::state::{Held, State};
 use crate::value::Value;
 
-/// Where an instruction stands: source and function.
+/// The place of an instruction: source and function.
 #[derive(Clone, Copy)]
 pub(crate) struct At<'p> {
     pub(crate) place: &'p Place,
@@ -18,9 +18,9 @@ pub(crate) struct At<'p> {
 /// A function that has not returned yet.
 pub(crate) struct Call {
     pub(crate) function: FunctionId,
-    /// The conditions under which it was called. If it calls itself under the same ones, that must be.
+    /// The conditions under which it was called. If it calls itself under the same ones, that recursion is unavoidable.
     pub(crate) path: Vec<Term>,
-    /// How often it has called itself and need not have.
+    /// The number of avoidable recursive calls.
     pub(crate) uncertain: u32,
 }
 
@@ -28,23 +28,23 @@ pub(crate) struct Call {
 pub(crate) struct Frame {
     pub(crate) function: FunctionId,
     pub(crate) values: Vec<Option<Value>>,
-    /// Names this call, among all calls.
+    /// Identifies this call among all calls.
     pub(crate) context: u64,
-    /// Names the instruction being executed, among all executions of instructions.
+    /// Identifies the current instruction among all executions of instructions.
     pub(crate) point: u64,
-    /// How many loops there are around the call.
+    /// The number of loops around the call.
     pub(crate) depth: usize,
-    /// For each loop being executed: what was there when its round began.
+    /// For each active loop, the state at the start of its current iteration.
     pub(crate) rounds: FxHashMap<usize, Round>,
-    /// The instruction being executed: its block, the rounds of the loops around it, and its place in the block.
+    /// The current instruction: its block, the iterations of the enclosing loops, and its index in the block.
     pub(crate) here: Here,
-    /// Arguments beyond the parameters; none where one is not supported.
+    /// Arguments beyond the parameters; `None` for an unsupported one.
     pub(crate) more: Vec<Option<Value>>,
-    /// Where `longjmp` may come back to.
+    /// The targets of `longjmp`.
     pub(crate) landings: Vec<Landing>,
 }
 
-/// An instruction of a function, in a round of each loop around it.
+/// An instruction of a function, in an iteration of each enclosing loop.
 #[derive(Clone, Debug)]
 pub(crate) struct Here {
     pub(crate) block: BlockId,
@@ -52,19 +52,19 @@ pub(crate) struct Here {
     pub(crate) index: usize,
 }
 
-/// What was there when a round of a loop began.
+/// The state at the start of a loop iteration.
 #[derive(Clone)]
 pub(crate) struct Round {
     pub(crate) memory: Memory,
     pub(crate) phis: Vec<Value>,
     pub(crate) held: Held,
-    /// Can the loop be left in this round? Then the next need not be taken.
+    /// Can the loop be left in this iteration? Then the next one is not unavoidable.
     pub(crate) left: bool,
-    /// Rounds that need not have been taken.
+    /// The number of avoidable iterations.
     pub(crate) uncertain: u32,
 }
 
-/// Where a `setjmp` was called.
+/// A call of `setjmp`.
 #[derive(Clone)]
 pub(crate) struct Landing {
     pub(crate) number: u64,
@@ -72,11 +72,11 @@ pub(crate) struct Landing {
     pub(crate) values: Vec<Option<Value>>,
     pub(crate) rounds: FxHashMap<usize, Round>,
     pub(crate) context: u64,
-    /// How often something has landed.
+    /// How often control has returned to it.
     pub(crate) times: u32,
 }
 
-/// An instruction being executed: its call, the path it is on, and its place in the source.
+/// The current instruction: its call, its path, and its place in the source.
 pub(crate) struct Step<'s> {
     pub(crate) frame: &'s mut Frame,
     pub(crate) state: &'s mut State,

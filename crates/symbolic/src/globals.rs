@@ -1,8 +1,9 @@
-//! Globals: their places, what they hold at the start, and what about that is taken for granted.
+//! Globals: their addresses, their initial contents, and the assumptions about these.
 //!
-//! Persistent ones lie one behind the other in the order of their definition, each aligned as declared, as `crashproof check`'s
-//! runtime puts them and a linker does. The first begins a cache line. If one of them is aligned to a line, that is
-//! so; if none is, the whole section may begin anywhere in a line, and which of them share one may be otherwise.
+//! Persistent globals are placed consecutively in the order of their definition, each aligned as declared, like in
+//! `crashproof check`'s runtime and by a linker. The first one begins a cache line. If one of them is aligned to a
+//! line, that is certain; otherwise the whole section may begin anywhere in a line, and the globals may share lines
+//! differently.
 
 use crashproof_frontend::bitcode::MODEL_DIRECTORY;
 use crashproof_frontend::bitcode::ir::{Constant, Global, GlobalId, Initial, Module, Part};
@@ -16,13 +17,13 @@ use crate::options::Error;
 /// The section of `PERSISTENT` globals.
 pub(crate) const SECTION: &str = "crashproof_pm";
 
-/// What is assumed about the persistent globals of a program and could be otherwise.
+/// The assumption about the addresses of a program's persistent globals, if they could be different.
 pub(crate) fn assumption(module: &Module) -> Option<String> {
     let ours =
         |global: &&Global| global.section == SECTION && !global.place.file.starts_with(MODEL_DIRECTORY);
     let globals: Vec<&Global> = module.globals.iter().filter(ours).collect();
     let aligned = globals.iter().any(|global| global.align >= px86::LINE_BYTES);
-    // One that is as large as its alignment lies in one line wherever that is.
+    // A global as large as its alignment lies in one line wherever that is.
     let alone = matches!(globals.as_slice(), [one] if one.size <= one.align);
     let one_file = globals.windows(2).all(|pair| pair[0].place.file == pair[1].place.file);
     let first = globals.iter().find(|global| global.align < px86::LINE_BYTES)?;
@@ -43,11 +44,11 @@ fn field(part: &Part) -> Field {
     Field { offset: part.offset, size: part.size, name: part.name.clone() }
 }
 
-/// Larger globals than this are refused.
+/// Larger globals are not supported.
 const LARGEST_GLOBAL: u64 = 16 << 20;
 
 impl Machine<'_> {
-    /// Gives every global its place and first content.
+    /// Assigns every global its address and initial content.
     pub(crate) fn place_globals(&mut self) -> Result<(), Error> {
         let module = self.module;
         for (index, global) in module.globals.iter().enumerate() {
@@ -111,7 +112,7 @@ impl Machine<'_> {
                 }
             };
             let start = *offset as usize;
-            // Zeros at the end are not kept: a large array of them costs nothing.
+            // Trailing zeros are not stored: a large zeroed array costs nothing.
             let end = start + bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
             let bytes = &bytes[..end - start];
             if end > content.len() && !bytes.is_empty() {
@@ -124,7 +125,7 @@ impl Machine<'_> {
         Ok(content)
     }
 
-    /// The object of a global, for who is executing.
+    /// The object of a global, for the current thread.
     pub(crate) fn global(&mut self, id: GlobalId) -> ObjectId {
         let global = self.module.global(id);
         match (global.thread_local, self.who) {
@@ -144,7 +145,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Memory as a process finds it at its start, apart from what never changes.
+    /// Memory at the start of a process, except what never changes.
     pub(crate) fn fresh_memory(&mut self) -> Memory {
         let mut memory = Memory::default();
         for index in 0..self.module.globals.len() as u32 {
@@ -153,7 +154,7 @@ impl Machine<'_> {
             if !global.constant || self.objects.is_exposed(object) {
                 self.add_object(&mut memory, object);
             }
-            // What survived is what recovery has to find out.
+            // Recovery has to load what survived.
             if self.who == Who::Recovery && self.objects.is_exposed(object) {
                 memory.forget(object);
             }
@@ -175,7 +176,7 @@ impl Machine<'_> {
         memory.insert(object, content, self.objects.is_exposed(object));
     }
 
-    /// Memory for a thread that is started with a copy of another's.
+    /// Memory for a thread that starts with a copy of another's.
     pub(crate) fn thread_memory(&mut self, mut memory: Memory) -> Memory {
         for index in 0..self.module.globals.len() as u32 {
             if self.module.global(GlobalId(index)).thread_local {

@@ -13,10 +13,10 @@ pub(crate) const HANDLERS: &[Handler] = &[
 
 const UNKNOWN_SIZE: &str = "an allocation of a size that is not known";
 
-/// Allocations of more than this do not succeed, and nobody means them.
+/// Larger allocations fail; programs do not intend them.
 const HUGE: u64 = 1 << 32;
 
-/// The largest size that an argument may be, if these are few: more room than asked for does no harm. Where it is huge, the
+/// The largest possible size of an argument, if there are few: allocating too much is harmless. If it is huge, the
 /// program is not followed.
 fn largest(machine: &mut Machine<'_>, call: &mut Invocation<'_>, index: usize) -> Option<u64> {
     let size = call.scalar(index)?;
@@ -35,7 +35,7 @@ fn largest(machine: &mut Machine<'_>, call: &mut Invocation<'_>, index: usize) -
     Some(largest)
 }
 
-/// Allocates; the arguments that hold the size and an alignment are these.
+/// Allocates; `index` selects the arguments for size and alignment.
 fn allocate(
     machine: &mut Machine<'_>,
     call: &mut Invocation<'_>,

@@ -10,14 +10,14 @@ use crate::machine::{Flow, Machine};
 use crate::value::{self, Value};
 
 impl Machine<'_> {
-    /// Executes an instruction that is no call; gives its result.
+    /// Executes an instruction other than a call; returns its result.
     pub(crate) fn instruction(
         &mut self,
         step: &mut Step<'_>,
         instruction: &Instruction,
     ) -> Flow<Option<Value>> {
         let ty = &instruction.ty;
-        // Integers that terms cannot hold: the value is unknown, which matters only where it is used.
+        // Integers too wide for terms: the value is unknown, which matters only if it is used.
         if matches!(ty, Type::Int(65..)) && !matches!(instruction.op, Op::Load { .. }) {
             let value = self.not_modeled(64, "arithmetic of more than 64 bits", step.at);
             return Ok(Some(Value::Scalar(value)));
@@ -85,7 +85,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Instructions that make, read, write or order memory.
+    /// Instructions that create, read, write or order memory.
     fn memory_instruction(&mut self, step: &mut Step<'_>, op: &Op, ty: &Type) -> Flow<Option<Value>> {
         match op {
             Op::Alloca { size, count, align } => {

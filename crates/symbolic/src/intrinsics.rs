@@ -1,4 +1,5 @@
-//! LLVM's intrinsics. What each one is, the front end's table of meaning says; here is what that does to the machine.
+//! LLVM's intrinsics. The front end's table of meaning says what each one is; this module applies its effects to the
+//! machine.
 
 use crashproof_frontend::bitcode::ir::Predicate;
 use crashproof_frontend::meaning::{self, Meaning, Operation};
@@ -9,8 +10,8 @@ use crate::machine::{Flow, Machine, Stop};
 use crate::value::{self, Value};
 
 impl Machine<'_> {
-    /// Carries out an intrinsic. The result of a computation that is not modeled is unknown, which matters only where it is
-    /// used; what may touch memory in a way that is not modeled ends the path.
+    /// Executes an intrinsic. The result of a computation that is not modeled is unknown, which matters only if it is
+    /// used; an intrinsic that may access memory in a way that is not modeled ends the path.
     pub(crate) fn intrinsic(&mut self, call: &mut Invocation<'_>) -> Flow<Reply> {
         match meaning::intrinsic(call.name) {
             Meaning::Nothing | Meaning::Pause | Meaning::ListEnd => {
@@ -44,12 +45,12 @@ impl Machine<'_> {
         }
     }
 
-    /// Is a function declared to touch no memory?
+    /// Is a function declared not to access memory?
     fn is_pure(&self, name: &str) -> bool {
         self.module.function_named(name).is_some_and(|id| self.module.function(id).pure)
     }
 
-    /// Does something to so many words; with fewer it is not supported.
+    /// Operates on this many words; with fewer arguments the call is not supported.
     fn with_words(
         &mut self,
         call: &mut Invocation<'_>,
@@ -63,7 +64,7 @@ impl Machine<'_> {
         Ok(Reply::NONE)
     }
 
-    /// The value that an operation computes; none where it is not modeled.
+    /// The value that an operation computes; `None` if it is not modeled.
     fn computed(&mut self, operation: Operation, call: &Invocation<'_>) -> Option<Value> {
         let a = call.scalar(0)?;
         let b = || call.scalar(1);
@@ -71,7 +72,7 @@ impl Machine<'_> {
             Operation::Same => a,
             Operation::False => self.terms.truth(false),
             Operation::ObjectSize => {
-                // The compiler's answer where it does not know better.
+                // The compiler's answer if it knows nothing better.
                 let unknown = if self.terms.constant(b()?) == Some(1) { 0 } else { u64::MAX };
                 self.terms.number(unknown, value::bits(call.ty).unwrap_or(64))
             }
@@ -88,7 +89,7 @@ impl Machine<'_> {
             Operation::CountOnes => self.count_ones(a),
             Operation::LeadingZeros => self.count_zeros(a, true),
             Operation::TrailingZeros => self.count_zeros(a, false),
-            // Shifts of two words that are the same; others are not modeled.
+            // Shifts of two equal words are rotations; others are not modeled.
             Operation::FunnelShiftLeft if b() == Some(a) => self.rotate(a, call.scalar(2)?, true),
             Operation::FunnelShiftRight if b() == Some(a) => self.rotate(a, call.scalar(2)?, false),
             Operation::UnsignedAddSaturating => self.saturating(unsigned_sum, a, b()?, u64::MAX),
@@ -117,13 +118,13 @@ impl Machine<'_> {
         result
     }
 
-    /// The result, and whether it does not fit.
+    /// The result, and whether it overflows.
     fn overflowing(&mut self, operation: Checked, a: Term, b: Term) -> Value {
         let (value, overflow) = operation(self, a, b);
         Value::Members(vec![Value::Scalar(value), Value::Scalar(overflow)])
     }
 
-    /// The result, or the limit where it does not fit.
+    /// The result, or the limit if it overflows.
     fn saturating(&mut self, operation: Checked, a: Term, b: Term, limit: u64) -> Term {
         let (value, overflow) = operation(self, a, b);
         let limit = self.terms.number(limit, self.terms.width(value));
@@ -131,7 +132,7 @@ impl Machine<'_> {
     }
 }
 
-/// An operation that gives its result and whether that does not fit.
+/// An operation that returns its result and whether that overflows.
 type Checked = fn(&mut Machine<'_>, Term, Term) -> (Term, Term);
 
 fn unsigned_sum(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Term) {
@@ -144,7 +145,7 @@ fn unsigned_difference(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Te
     (difference, machine.terms.binary(Binary::LessUnsigned, a, b))
 }
 
-/// Overflows if both have the other sign than the sum.
+/// Overflows if both operands have the opposite sign of the sum.
 fn signed_sum(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Term) {
     let sum = machine.terms.binary(Binary::Add, a, b);
     let (left, right) =

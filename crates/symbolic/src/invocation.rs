@@ -1,4 +1,4 @@
-//! A call of a function known by name, and what carries it out: a row of a table of handlers.
+//! A call of a function known by name, and the handler that executes it: a row of a table.
 
 use crashproof_frontend::bitcode::ir::Type;
 use crashproof_prove::term::{Term, Terms};
@@ -12,9 +12,9 @@ use crate::value::Value;
 pub(crate) struct Invocation<'c> {
     pub(crate) frame: &'c mut Frame,
     pub(crate) name: &'c str,
-    /// None where an argument is not supported.
+    /// `None` for an argument that is not supported.
     pub(crate) arguments: &'c [Option<Value>],
-    /// What it returns.
+    /// The return type.
     pub(crate) ty: &'c Type,
     pub(crate) state: &'c mut State,
     pub(crate) at: At<'c>,
@@ -29,7 +29,7 @@ impl Invocation<'_> {
         }
     }
 
-    /// An argument that the handler's arity promises.
+    /// An argument guaranteed by the handler's arity.
     pub(crate) fn word(&self, index: usize) -> Term {
         self.scalar(index).expect("handlers are called with as many words as their arity says")
     }
@@ -40,13 +40,13 @@ impl Invocation<'_> {
     }
 }
 
-/// What a known function does in the end.
+/// The outcome of a known function.
 pub(crate) enum Reply {
     /// Returns, with a value if it has one.
     Returns(Option<Value>),
-    /// With these arguments it is not one of the known functions.
+    /// It is not a known function with these arguments.
     Unknown,
-    /// Ends the process, after what is to be called then.
+    /// Ends the process, after running exit handlers.
     EndsProcess,
 }
 
@@ -58,14 +58,14 @@ impl Reply {
     }
 }
 
-/// What carries out a call.
+/// Executes a call.
 pub(crate) type Handle = for<'m, 'c> fn(&mut Machine<'m>, &mut Invocation<'c>) -> Flow<Reply>;
 
-/// A row of a table: the functions' names, how many arguments at the front must be numbers or addresses (with fewer the
-/// function is not known), and what they do.
+/// A row of a table: the functions' names, the number of leading arguments that must be numbers or addresses (with
+/// fewer the function is unknown), and the handler.
 pub(crate) type Handler = (&'static [&'static str], usize, Handle);
 
-/// What carries out a call, by a table.
+/// Finds the handler for a call in a table.
 pub(crate) fn find(table: &[Handler], call: &Invocation<'_>) -> Option<Handle> {
     let fits = |(names, arity, _): &&Handler| {
         names.contains(&call.name) && (0..*arity).all(|index| call.scalar(index).is_some())

@@ -1,9 +1,9 @@
 //! `setjmp` and `longjmp`.
 //!
-//! A call of `setjmp` notes where it stands and what is known there: a landing. `longjmp` ends its path, and leaves its
-//! state at the landing that the buffer names. Once the function that called `setjmp` has been executed on all its
-//! other paths, it goes on from there with what has landed, as often as something does. Local variables that are
-//! values, not memory, then are what they were when `setjmp` was called; C says no more about them.
+//! A call of `setjmp` records its position and state: a landing. `longjmp` ends its path, and leaves its state at the
+//! landing named by the buffer. Once the function that called `setjmp` has been executed on all its other paths, it
+//! continues from the landing with the states that arrived, as often as any do. Local variables held as values rather
+//! than in memory then have their values from the `setjmp` call; C guarantees no more.
 
 use crate::frame::Landing;
 use crate::invocation::{Handler, Invocation, Reply};
@@ -15,7 +15,7 @@ pub(crate) const HANDLERS: &[Handler] = &[
     (&["longjmp", "_longjmp", "siglongjmp"], 2, long_jump),
 ];
 
-/// A call of `setjmp` that returns for the first time.
+/// A call of `setjmp`, returning for the first time.
 fn set_jump(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     machine.jumps += 1;
     let number = machine.jumps;
@@ -34,7 +34,7 @@ fn set_jump(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply>
     Ok(Reply::scalar(machine.terms.number(0, 32)))
 }
 
-/// Goes back to where a buffer was set. Ends the path.
+/// Returns to where a buffer was set. Ends the path.
 fn long_jump(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     let value = call.word(1);
     let number = machine.load_scalar(call.state, call.word(0), 64, call.at)?;

@@ -1,36 +1,36 @@
 //! Unrolls a C program into the guarded events that `crashproof prove` reasons about.
 //!
-//! The input is a module as [`crashproof_frontend::bitcode`] reads it; the output is a [`Program`]: threads of events over
-//! terms, and recovery. Paths are merged where they meet, so the result grows with the length of the
-//! program and not with the number of its paths.
+//! The input is a module as read by [`crashproof_frontend::bitcode`]; the output is a [`Program`]: threads of events
+//! over terms, and recovery. Paths are merged where they meet, so the result grows with the length of the program
+//! rather than the number of its paths.
 //!
-//! Modules, from the bottom up; each imports only what stands before it:
+//! Modules, from the bottom up; each imports only those listed before it:
 //!
 //! * data: `options`, `value`, `block_order`, `objects`, `memory`, `state`, `frame`, `records`, `machine`;
-//! * what every operation needs: `symbols`, `emit`, `cases`, `globals`, `operands`, `allocation`;
+//! * shared by all operations: `symbols`, `emit`, `cases`, `globals`, `operands`, `allocation`;
 //! * operations: `flush`, `access`, `arithmetic`, `atomics`, `bulk`, `effects`, `instructions`, `variadic`,
 //!   `intrinsics`, `assembly`;
 //! * functions known by name, a table of handlers per family: `claims`, `heap`, `persistent`, `process`, `jumps`, `threads`,
 //!   `locks`, `transactions`, `pool`, all in `library`;
 //! * `rounds`, `paths`: walk functions and dispatch calls; `driver`: begins and ends;
-//! * [`deepen`]: asks the prover, with more and more rounds of loops.
+//! * [`deepen`]: calls the prover with increasing loop bounds.
 //!
-//! # What it takes for granted
+//! # What it assumes
 //!
-//! Ordered by what could make a proof hold where the program fails:
+//! Ordered by what could make a proof hold although the program fails:
 //!
-//! 1. Objects of a pool lie as libpmemobj's default allocation classes place them ([`pool`]), persistent globals as
-//!    [`globals`] says; the verdict says so where they could lie otherwise.
-//! 2. Allocation never fails, and memory given back is not handed out again. Functions of the C library that
-//!    write to a terminal or file do nothing the program could see.
-//! 3. Compilers may reorder or merge plain accesses of the source; the events are those of the source. Use
-//!    atomics or `volatile` where it matters, as the compiler expects anyway.
-//! 4. A thread that waits in a loop which does nothing but read is a thread that waits: such rounds are not
-//!    counted, and whether the wait ever ends is not asked, except of recovery and of a program without threads.
+//! 1. Objects of a pool are placed as by libpmemobj's default allocation classes ([`pool`]), persistent globals as
+//!    described in [`globals`]; the verdict says so if they could be placed differently.
+//! 2. Allocation never fails, and freed memory is not reused. C library functions that write to a terminal or file have
+//!    no effect visible to the program.
+//! 3. Compilers may reorder or merge plain accesses; the events are those of the source. Use atomics or `volatile`
+//!    where it matters, as the language requires anyway.
+//! 4. A thread in a loop that only reads is treated as waiting: such iterations are not counted, and termination of the
+//!    wait is not checked, except for recovery and for programs without threads.
 //! 5. Library functions are those of `models/`, written for this purpose.
 //!
-//! What is not understood ends its path with [`Action::Unknown`](crashproof_prove::program::Action) and the
-//! reason; nothing is skipped silently.
+//! Anything not understood ends its path with [`Action::Unknown`](crashproof_prove::program::Action) and the reason;
+//! nothing is skipped silently.
 
 mod access;
 mod allocation;
@@ -88,12 +88,12 @@ pub use options::{Error, Flushes, LoopBound, LoopName, Options, Pool};
 ///
 /// # Errors
 ///
-/// If it does not compile, or cannot be started.
+/// If it does not compile, or has no entry point that can be executed.
 pub fn program(files: &[PathBuf], compiler: Vec<OsString>, options: &Options) -> Result<Program, Error> {
     unroll(&compile(files, compiler)?, options)
 }
 
-/// Compiles source files, and links what they need of the models.
+/// Compiles source files, and links the models they need.
 ///
 /// # Errors
 ///
@@ -103,7 +103,7 @@ pub fn compile(files: &[PathBuf], compiler: Vec<OsString>) -> Result<Module, Err
     compile_in(tempfile::tempdir().map_err(io)?.path(), files, compiler)
 }
 
-/// The same, with intermediate files in a directory that is there.
+/// The same, with intermediate files in an existing directory.
 ///
 /// # Errors
 ///
@@ -112,14 +112,14 @@ pub fn compile_in(directory: &Path, files: &[PathBuf], compiler: Vec<OsString>) 
     Ok(Compiler::find(compiler)?.module(files, library::MODELS, directory)?)
 }
 
-/// The symbol of the function that recovers; none if `main` does.
+/// The symbol of the recovery function; `None` if `main` recovers.
 pub fn recovery(module: &Module) -> Option<&str> {
     driver::recovery(module).map(|id| module.function(id).name.as_str())
 }
 
-/// Does the program ask for values that are not the same in every run?
+/// Does the program use values that differ between runs?
 pub fn has_inputs(module: &Module) -> bool {
-    // Beginnings of names.
+    // Prefixes of names.
     let asks = [
         "crashproof_nondet_",
         "__VERIFIER_nondet_",
@@ -146,7 +146,7 @@ pub fn has_inputs(module: &Module) -> bool {
     named(module, |name| asks.iter().any(|beginning| name.starts_with(beginning)))
 }
 
-/// May the program read its standard input? What reads from a stream or descriptor that is not known may.
+/// May the program read its standard input? Reading from an unknown stream or descriptor may.
 pub fn reads_stdin(module: &Module) -> bool {
     let reads = [
         "getchar",
@@ -182,7 +182,7 @@ pub fn reads_stdin(module: &Module) -> bool {
         || own.flat_map(|function| &function.blocks).flat_map(|block| &block.instructions).any(from_stdin)
 }
 
-/// Does the program call such a function, or take its address? What only the models call is the models' matter.
+/// Does the program call such a function, or take its address? Calls made only by the models do not count.
 fn named(module: &Module, is: impl Fn(&str) -> bool) -> bool {
     let called_by = |own: bool| {
         let functions = module.functions.iter().filter(move |function| is_own(function) == own);
@@ -200,7 +200,7 @@ fn named(module: &Module, is: impl Fn(&str) -> bool) -> bool {
         .any(|id| is(&module.function(id).name))
 }
 
-/// Does the program claim anything, in code that may run or not?
+/// Does the program make any claim, in code that may or may not run?
 pub fn claims_something(module: &Module) -> bool {
     driver::claims_something(module)
 }

@@ -1,7 +1,7 @@
-//! Functions that are known by name: `crashproof.h`, assertions, the C library, pthreads, and what models ask for.
+//! Functions known by name: `crashproof.h`, assertions, the C library, pthreads, and functions used by the models.
 //!
-//! What can be written in C is: see `models/`. Here is what C cannot say. To add a function, add a row to the table of its
-//! family.
+//! Whatever can be written in C is in `models/`; this module has the rest. To add a function, add a row to the table of
+//! its family.
 
 use crashproof_frontend::bitcode::ir::Type;
 use crashproof_frontend::meaning;
@@ -13,7 +13,7 @@ use crate::records::{is_library_assertion, is_panic};
 use crate::value::{self, Value};
 use crate::{claims, heap, jumps, locks, persistent, pool, process, threads};
 
-/// Linked to every program. All symbols are weak: a program's own functions come first.
+/// Linked to every program. All symbols are weak: a program's own functions take precedence.
 pub(crate) const MODELS: &[(&str, &str)] = &[
     ("libc.c", include_str!("../models/libc.c")),
     ("stdio.c", include_str!("../models/stdio.c")),
@@ -30,7 +30,7 @@ pub(crate) const MODELS: &[(&str, &str)] = &[
     ("libpmemobj_actions.c", include_str!("../../../frameworks/libpmemobj/libpmemobj_actions.c")),
 ];
 
-/// Functions whose effects the program cannot see; the result may be anything.
+/// Functions without effects visible to the program; the result may be anything.
 const QUIET: &[&str] = &[
     "printf",
     "fprintf",
@@ -65,7 +65,7 @@ const QUIET: &[&str] = &[
     "umask",
 ];
 
-/// Functions that succeed, and do nothing else that the program can see but what the table of meaning says.
+/// Functions that succeed, with no visible effects beyond those in the table of meaning.
 const SUCCEEDING: &[&str] = &[
     "close",
     "fclose",
@@ -109,14 +109,14 @@ const SUCCEEDING: &[&str] = &[
     "usleep",
 ];
 
-/// Functions that compute with floating-point numbers and touch no memory.
+/// Functions that compute with floating-point numbers and do not access memory.
 const FLOATING: &[&str] = &[
     "acos", "asin", "atan", "atan2", "ceil", "cos", "cosh", "exp", "exp2", "fabs", "floor", "fmax", "fmin",
     "fmod", "log", "log10", "log2", "pow", "powl", "round", "sin", "sinh", "sqrt", "sqrtl", "tan", "tanh",
     "trunc",
 ];
 
-/// Every function that is known by name, by family.
+/// All functions known by name, by family.
 const TABLES: &[&[Handler]] = &[
     threads::HANDLERS,
     locks::HANDLERS,
@@ -129,7 +129,7 @@ const TABLES: &[&[Handler]] = &[
     INPUTS,
 ];
 
-/// Functions whose result comes from outside.
+/// Functions whose result comes from outside the program.
 const INPUTS: &[Handler] = &[
     (&["rand", "random"], 0, random),
     (&["rand_r"], 1, random_with_seed),
@@ -137,15 +137,15 @@ const INPUTS: &[Handler] = &[
     (&["getenv", "secure_getenv"], 0, |machine, _| Ok(Reply::scalar(machine.terms.number(0, 64)))),
 ];
 
-/// Output of C++: operators and manipulators of `std::ostream`, which give back the stream. Their templates are compiled with
-/// the program, but what they do to a stream nobody sees.
+/// C++ output: operators and manipulators of `std::ostream`, which return the stream. Their templates are compiled with
+/// the program, but their effects on a stream are invisible.
 const STREAMS: &[&str] =
     &["_ZNSolsE", "_ZStlsI", "_ZSt4endlI", "_ZSt5flushI", "_ZNSo3putE", "_ZNSo5flushE", "_ZNSo9_M_insertI"];
 
-/// What else of C++ the program cannot see.
+/// Other C++ functions without visible effects.
 const QUIET_CPP: &[&str] = &["_ZNSt8ios_base4InitC", "_ZNSt8ios_base4InitD", "_ZNSt6chrono3_V2"];
 
-/// Is it a function whose effects the program cannot see?
+/// Does the function have no effects visible to the program?
 pub(crate) fn is_quiet(name: &str) -> bool {
     QUIET.contains(&name) || begins(name, QUIET_CPP)
 }
@@ -155,7 +155,7 @@ fn begins(name: &str, prefixes: &[&str]) -> bool {
 }
 
 impl Machine<'_> {
-    /// Carries out a call, if the function is known.
+    /// Executes a call, if the function is known.
     pub(crate) fn library_call(&mut self, call: &mut Invocation<'_>) -> Flow<Reply> {
         let name = call.name;
         if begins(name, STREAMS)
@@ -171,7 +171,7 @@ impl Machine<'_> {
         {
             return Ok(reply);
         }
-        // A program's own function of that name comes first.
+        // A program's own function of that name takes precedence.
         let defined =
             self.module.function_named(name).is_some_and(|id| !self.module.function(id).blocks.is_empty());
         if defined {
@@ -205,11 +205,11 @@ impl Machine<'_> {
     }
 }
 
-/// Where the table of virtual functions of a `dyn Fn` has the function that is called.
+/// The offset of the called function in the vtable of a `dyn Fn`.
 const FN_CALL: u64 = 40;
 
 impl Machine<'_> {
-    /// Functions of Rust's standard library, of which there is no bitcode: how a program begins and how it panics.
+    /// Functions of Rust's standard library, for which no bitcode exists: program startup and panics.
     fn rust_call(&mut self, call: &mut Invocation<'_>) -> Flow<Option<Reply>> {
         if is_panic(call.name) {
             return Err(self.fails(call.state, "no panic", call.at));

@@ -1,14 +1,14 @@
 //! Locks: mutexes, spin locks, readers-writer locks, condition variables, semaphores.
 //!
-//! A lock is a word that is 0 when free. Taking it is an RMW after which the thread goes on only if the lock was
-//! free: a thread that finds it taken waits, and the RMW of a thread that has waited is the one that finds it
-//! free. The word is the first of the pthread object, which is where glibc has it too.
+//! A lock is a word that is 0 when free. Acquiring it is an RMW after which the thread continues only if the lock was
+//! free: a thread that finds it taken waits, and its RMW is the one that finds the lock free. The word is the first of
+//! the pthread object, as in glibc.
 //!
-//! Most mutexes are of the default kind. Others (recursive, error checking) keep who holds them and how often, but only
-//! once a program was seen to ask for one: the fewer values a word has, the better for the prover.
+//! Most mutexes are of the default kind. Others (recursive, error checking) store their owner and count, but only once
+//! a program is known to use one: the fewer values a word has, the better for the prover.
 //!
-//! Who waits where nobody is left to wake it waits forever. That is claimed not to happen in recovery, and while the
-//! first thread is alone; among threads it is not asked.
+//! A thread that waits when no other thread is left to wake it waits forever. That is claimed not to happen in
+//! recovery, and while the first thread is alone; among several threads it is not checked.
 
 use crashproof_prove::term::{Binary, Term, Terms};
 
@@ -18,25 +18,25 @@ use crate::invocation::{Handler, Invocation, Reply};
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::state::{Held, State};
 
-/// Where glibc keeps the kind of a mutex, and what the kinds are called.
+/// Where glibc stores the kind of a mutex, and the values of the kinds.
 const KIND: u64 = 16;
 const RECURSIVE: u64 = 1;
 const ERROR_CHECKING: u64 = 2;
 
-/// A readers-writer lock holds the number of its readers, or this.
+/// A readers-writer lock holds the number of its readers, or this value.
 const WRITER: u64 = 1 << 31;
 
-/// Numbers of errors.
+/// Error numbers.
 const EPERM: u64 = 1;
 const EBUSY: u64 = 16;
 const EDEADLK: u64 = 35;
 const ETIMEDOUT: u64 = 110;
 
-/// What becomes of a thread that finds a lock taken.
+/// What happens to a thread that finds a lock taken.
 #[derive(Clone, Copy)]
 enum Taken {
     Waits,
-    /// Goes on, with this error.
+    /// Continues, with this error.
     Fails(u64),
 }
 
@@ -99,7 +99,7 @@ fn read(machine: &mut Machine<'_>, call: &mut Invocation<'_>, taken: Taken) -> F
     machine.take(call.word(0), taken, &mut one_reader_more, call.state, call.at).map(Reply::scalar)
 }
 
-/// A plain store, as glibc does it.
+/// A plain store, as in glibc.
 fn spin_unlock(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     let (lock, at) = (call.word(0), call.at);
     let zero = machine.terms.number(0, 32);
@@ -120,7 +120,7 @@ fn rwlock_unlock(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<R
     Ok(Reply::scalar(machine.terms.number(0, 32)))
 }
 
-/// Waking up without a signal is allowed, so there is nothing to wait for but the lock.
+/// Spurious wakeups are allowed, so there is nothing to wait for but the lock.
 fn wait_for_signal(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     machine.wait_for_signal(call.word(1), call.state, call.at)?;
     let woken = machine.terms.number(0, 32);
@@ -145,7 +145,7 @@ fn semaphore_down(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<
 }
 
 impl Machine<'_> {
-    /// Takes a lock of which only the word counts; gives the number of the error, or 0.
+    /// Acquires a lock of which only the word matters; returns the error number, or 0.
     fn take(
         &mut self,
         lock: Term,
@@ -162,7 +162,7 @@ impl Machine<'_> {
         Ok(result)
     }
 
-    /// Goes on where the lock was free, and elsewhere too if that is an error; gives its number, or 0.
+    /// Continues where the lock was free, and elsewhere, too, if that is an error; returns the error number, or 0.
     fn outcome(&mut self, free: Term, taken: Taken, state: &mut State, at: At<'_>) -> Flow<Term> {
         let zero = self.terms.number(0, 32);
         match taken {
@@ -189,16 +189,16 @@ impl Machine<'_> {
         Ok(old)
     }
 
-    /// What is held matters only where taking it leaves no other trace.
+    /// Held locks matter only if acquiring them leaves no other trace.
     fn note_held(&self, state: &mut State, note: impl FnOnce(&mut Held)) {
         if !self.objects.tries_locks {
             note(&mut state.held);
         }
     }
 
-    /// A round of a loop that takes a lock and gives it back has done nothing that others could tell, unless they try for
-    /// the lock: they wait a little longer. What is held when the round ends is compared anyway. The first round
-    /// counts, as for any fence.
+    /// An iteration of a loop that acquires and releases a lock has done nothing observable, except to threads that try
+    /// the lock, which wait a little longer. The locks held at the end of the iteration are compared anyway. The first
+    /// iteration counts, as for any fence.
     fn without_trace<T>(
         &mut self,
         state: &mut State,
@@ -218,7 +218,7 @@ impl Machine<'_> {
         let Some(kind) = self.mutex_kind(lock, state, at)? else {
             return self.take(lock, taken, &mut from_free_to(1), state, at);
         };
-        // Another holder is who and how often; what this thread holds it may retake, or gets an error.
+        // The other half holds the owner and the count; a thread may retake its own lock, or gets an error.
         let me = self.own_number();
         let (recursive, checking) = self.kinds(kind);
         let retake = &mut |terms: &mut Terms, old: Term| {
@@ -287,7 +287,7 @@ impl Machine<'_> {
         Ok(zero)
     }
 
-    /// Gives the lock back and takes it again. It was held once, or the thread would wait forever.
+    /// Releases the lock and acquires it again. It must have been held once, or the thread would wait forever.
     fn wait_for_signal(&mut self, lock: Term, state: &mut State, at: At<'_>) -> Flow<()> {
         let held = state.held.clone();
         self.unlock_mutex(lock, state, at)?;
@@ -296,7 +296,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// What kind of mutex it is, if there are kinds in this program.
+    /// The kind of a mutex, if the program uses kinds.
     fn mutex_kind(&mut self, lock: Term, state: &mut State, at: At<'_>) -> Flow<Option<Term>> {
         if let Some(number) = self.terms.constant(lock)
             && let Some(object) = self.objects.at(number)
@@ -319,7 +319,7 @@ impl Machine<'_> {
         (self.terms.equal(kind, recursive), self.terms.equal(kind, checking))
     }
 
-    /// Names who is executing in the word of a mutex; not 0.
+    /// Identifies the current thread in the word of a mutex; not 0.
     fn own_number(&self) -> u64 {
         match self.who {
             Who::Thread(thread) => u64::from(thread) + 1,
@@ -344,7 +344,7 @@ fn is_mine(terms: &mut Terms, word: Term, me: u64) -> Term {
     terms.equal(low, me)
 }
 
-/// A word that is 0 is set.
+/// Sets a word that is 0.
 fn from_free_to(value: u64) -> impl FnMut(&mut Terms, Term) -> (Term, Term) {
     move |terms, old| {
         let (zero, value) = (terms.number(0, 32), terms.number(value, 32));
@@ -352,7 +352,7 @@ fn from_free_to(value: u64) -> impl FnMut(&mut Terms, Term) -> (Term, Term) {
     }
 }
 
-/// One reader more, unless there is a writer.
+/// Adds a reader, unless there is a writer.
 fn one_reader_more(terms: &mut Terms, old: Term) -> (Term, Term) {
     let (one, writer) = (terms.number(1, 32), terms.number(WRITER, 32));
     let written = terms.equal(old, writer);

@@ -1,7 +1,7 @@
 //! The machine: everything known while a program is executed symbolically.
 //!
-//! This is data. What instructions, intrinsics, library functions and the rest do to it are `impl` blocks in the modules
-//! above, a family of operations each; `paths.rs` dispatches, `driver.rs` begins and ends.
+//! This is the data. The effects of instructions, intrinsics, library functions and the rest are `impl` blocks in the
+//! modules above, one family of operations each; `paths.rs` dispatches, `driver.rs` starts and ends execution.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -20,12 +20,12 @@ use crate::records::{Allocated, Helpers, Spawn, Transactions};
 use crate::state::Arrivals;
 use crate::state::State;
 
-/// Why execution does not go on here.
+/// Why execution does not continue.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The path has come to its end.
+    /// The path has ended.
     Dead,
-    /// Something was learned that the execution so far did not know: begin anew.
+    /// Something new was learned: start over.
     Restart,
 }
 
@@ -37,13 +37,13 @@ pub(crate) struct Use {
     pub(crate) threads: u64,
     /// Was it written while there were several threads?
     pub(crate) written: bool,
-    /// How many threads there were when the first thread used it last.
+    /// The number of threads when the first thread last used it.
     pub(crate) last: usize,
 }
 
 impl Use {
-    /// Whether several threads may use it at the same time. What the first thread has prepared for another and does not touch
-    /// once that has been started, is that thread's.
+    /// Whether several threads may use it at the same time. An object that the first thread prepares for another and no
+    /// longer touches once that has started belongs to that thread.
     pub(crate) fn is_shared(&self, started_by_first: u64) -> bool {
         let handed_over = self.threads & 1 == 1
             && self.threads.count_ones() == 2
@@ -57,7 +57,7 @@ pub(crate) struct Machine<'m> {
     pub(crate) module: &'m Module,
     pub(crate) options: &'m Options,
     pub(crate) objects: &'m mut Objects,
-    /// May what one thread did before it started others be taken as the initial content?
+    /// May the effects of the first thread before it started others be folded into the initial content?
     pub(crate) fold: &'m mut bool,
     pub(crate) terms: Terms,
     pub(crate) threads: Vec<Thread>,
@@ -68,44 +68,44 @@ pub(crate) struct Machine<'m> {
     /// Has the first thread started another?
     pub(crate) several: bool,
     pub(crate) spawned: VecDeque<Spawn>,
-    /// Bits of the threads that the first one has started.
+    /// A mask of the threads started by the first one.
     pub(crate) started_by_first: u64,
     pub(crate) transactions: Transactions,
     /// Objects of the pool of libpmemobj.
     pub(crate) allocated: Vec<Allocated>,
-    /// What was taken for granted on the way.
+    /// Assumptions made along the way.
     pub(crate) assumed: BTreeSet<&'static str>,
-    /// Calls of `setjmp` so far, and what has jumped to them, as long as their functions have not returned.
+    /// The number of `setjmp` calls so far, and the states that jumped to them, until their functions return.
     pub(crate) jumps: u64,
-    /// Has anything been asked to be called at the end?
+    /// Have exit handlers been registered?
     pub(crate) calls_at_exit: bool,
     pub(crate) landed: FxHashMap<u64, Arrivals>,
-    /// Threads that some thread waits for.
+    /// Threads that are joined.
     pub(crate) joined: FxHashSet<u32>,
     pub(crate) orders: FxHashMap<FunctionId, Rc<Order>>,
     pub(crate) stack: Vec<Call>,
-    /// Where each of these was called, from the second on.
+    /// The call site of each of these, from the second on.
     pub(crate) calls: Vec<(Place, FunctionId)>,
-    /// Rounds of the loops around, in all calls.
+    /// The iterations of the enclosing loops, in all calls.
     pub(crate) loops: Vec<u32>,
-    /// Symbols that stand for what is not modeled, and why.
+    /// Symbols for what is not modeled, and the reasons.
     pub(crate) imprecise: FxHashMap<Term, Rc<str>>,
     pub(crate) checked: FxHashMap<Term, Option<Rc<str>>>,
-    /// Which thread read a symbol.
+    /// The thread that read each symbol.
     pub(crate) readers: FxHashMap<Term, Who>,
     pub(crate) uses: FxHashMap<ObjectId, Use>,
     pub(crate) bounds: BTreeMap<String, u64>,
-    /// Has any path come to a claim of the program's own, whether or not it could be false?
+    /// Has any path reached a claim of the program's own, whether or not it can be false?
     pub(crate) claims_reached: bool,
-    /// Under which conditions recovery comes to one.
+    /// The conditions under which recovery reaches one.
     pub(crate) recovery_claims: Vec<Term>,
-    /// Threads of recovery that have not been waited for.
+    /// Recovery's threads that have not been joined.
     pub(crate) helpers: Helpers,
     /// Has a bound cut something off?
     pub(crate) cut: bool,
     pub(crate) blocks_executed: u32,
     pub(crate) limit: Option<crashproof_ordersat::solver::Stop>,
-    /// Why and where execution was given up.
+    /// Why and where execution gave up.
     pub(crate) given_up: Option<(String, SiteId)>,
     pub(crate) events: usize,
     pub(crate) sources: FxHashMap<Rc<str>, Vec<String>>,
@@ -162,7 +162,7 @@ impl<'m> Machine<'m> {
         }
     }
 
-    /// Notes that a claim of the program's own is reached here.
+    /// Records that a claim of the program's own is reached here.
     pub(crate) fn note_claim(&mut self, state: &State) {
         self.claims_reached = true;
         if self.who == Who::Recovery {
@@ -173,7 +173,7 @@ impl<'m> Machine<'m> {
         }
     }
 
-    /// Notes that an object is used.
+    /// Records a use of an object.
     pub(crate) fn note_use(&mut self, object: ObjectId, write: bool) {
         let Who::Thread(thread) = self.who else { return };
         let (several, threads) = (self.several, self.threads.len());
@@ -185,8 +185,8 @@ impl<'m> Machine<'m> {
         entry.written |= write && several;
     }
 
-    /// Is who is executing the only one there is? Then memory holds what it has put there itself, also where
-    /// others will see it later.
+    /// Is the current thread the only one? Then memory holds what it stored itself, even where others will see it
+    /// later.
     pub(crate) fn is_sequential(&self) -> bool {
         match self.who {
             Who::Thread(thread) => thread == 0 && !self.several,

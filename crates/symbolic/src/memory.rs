@@ -1,7 +1,7 @@
-//! What memory that needs no events holds, on one path.
+//! The content of memory that needs no events, on one path.
 //!
-//! A byte is a part of the value that was stored there, so that a value comes back whole when it is loaded
-//! the way it was stored, and stays whole when paths are merged.
+//! A byte is part of the value stored there, so that a value is recovered whole when it is loaded as it was stored, and
+//! stays whole when paths are merged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -10,11 +10,11 @@ use crashproof_prove::term::{Term, Terms};
 
 use crate::objects::ObjectId;
 
-/// A byte: the so-many-th of a value, or nothing was written yet.
+/// A byte: the index of a byte within a value, or nothing if never written.
 type Byte = Option<(Term, u8)>;
 
-/// Bytes of a page: objects are kept in pages, so that what is never touched of a large one costs nothing, and what is
-/// touched on one path only is copied, compared and merged by itself.
+/// Page size in bytes: objects are kept in pages, so that untouched parts of a large one cost nothing, and parts
+/// touched on only one path are copied, compared and merged separately.
 const PAGE: u64 = 128;
 
 type Page = [Byte; PAGE as usize];
@@ -24,12 +24,12 @@ type Page = [Byte; PAGE as usize];
 pub(crate) struct Content {
     size: u64,
     pages: BTreeMap<u64, Rc<Page>>,
-    /// Every byte of the pages that are not there.
+    /// The value of all bytes on missing pages.
     rest: Byte,
 }
 
 impl Content {
-    /// Bytes at the start, and what all others are.
+    /// Creates content from its first bytes and the value of all others.
     pub(crate) fn new(size: u64, bytes: &[Byte], rest: Byte) -> Content {
         let mut content = Content { size, pages: BTreeMap::new(), rest };
         for (number, chunk) in bytes.chunks(PAGE as usize).enumerate() {
@@ -63,7 +63,7 @@ impl Content {
         self.rest = None;
     }
 
-    /// Numbers of pages of which something is known beyond `rest`, here or there.
+    /// The pages about which more than `rest` is known, in either content.
     fn pages_of(&self, other: &Content) -> Vec<u64> {
         let mut all: Vec<u64> = self.pages.keys().chain(other.pages.keys()).copied().collect();
         all.sort_unstable();
@@ -94,11 +94,12 @@ impl Content {
     }
 }
 
-/// The content of objects, as far as it is known. Cheap to copy, shared until written.
+/// The content of objects, as far as known. Cheap to copy, shared until written.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Memory {
     objects: Rc<BTreeMap<ObjectId, Rc<Content>>>,
-    /// Objects whose accesses are events. What is not known of them can be loaded; of others, it was never written.
+    /// Objects whose accesses are events. Their unknown content can be loaded; unknown content of other objects was
+    /// never written.
     exposed: Rc<BTreeSet<ObjectId>>,
 }
 
@@ -119,7 +120,7 @@ impl Memory {
         Rc::make_mut(objects.get_mut(&object).expect("the object is there"))
     }
 
-    /// A value of `bytes` bytes (at most 8). What was never written is some value, from now on always the same.
+    /// A value of `bytes` bytes (at most 8). Content never written becomes an arbitrary value, the same from now on.
     pub(crate) fn load(&mut self, terms: &mut Terms, object: ObjectId, offset: u64, bytes: u64) -> Term {
         let mut range = self.objects[&object].range(offset, bytes);
         for (index, byte) in range.iter_mut().enumerate() {
@@ -144,7 +145,7 @@ impl Memory {
             .is_some_and(|content| (offset..offset + bytes).all(|at| content.get(at).is_some()))
     }
 
-    /// The range may hold anything from now on.
+    /// Makes the content of a range unknown.
     pub(crate) fn forget_range(&mut self, object: ObjectId, offset: u64, bytes: u64) {
         if self.has(object) {
             let content = self.content_mut(object);
@@ -152,7 +153,7 @@ impl Memory {
         }
     }
 
-    /// All of this object may hold anything from now on.
+    /// Makes the content of an object unknown.
     pub(crate) fn forget(&mut self, object: ObjectId) {
         let known = |content: &Rc<Content>| content.rest.is_some() || !content.pages.is_empty();
         if self.objects.get(&object).is_some_and(known) {
@@ -160,7 +161,7 @@ impl Memory {
         }
     }
 
-    /// All exposed objects may hold anything from now on.
+    /// Makes the content of all exposed objects unknown.
     pub(crate) fn forget_exposed(&mut self) {
         for object in self.exposed.clone().iter() {
             self.forget(*object);
@@ -174,7 +175,7 @@ impl Memory {
         }
     }
 
-    /// Whether something that `before` holds is different here.
+    /// Whether anything that `before` holds has changed.
     pub(crate) fn differs(&self, before: &Memory) -> bool {
         !Rc::ptr_eq(&self.objects, &before.objects)
             && before.objects.iter().any(|(object, old)| {
@@ -203,11 +204,11 @@ impl Memory {
         Memory { objects: Rc::new(merged), exposed }
     }
 
-    /// The content of an object as values of natural size, with their offsets; what was never written is left out.
+    /// The content of an object as values of natural size, with their offsets; bytes never written are left out.
     pub(crate) fn values(&self, terms: &mut Terms, object: ObjectId) -> Vec<(u64, Term)> {
         let Some(content) = self.objects.get(&object) else { return Vec::new() };
         let mut all = Vec::new();
-        // What `rest` says is said of every byte: pages that are not there have to be gone through, too.
+        // `rest` applies to every byte, so missing pages must be visited, too.
         let zeros = content.rest.is_some();
         let pages: Vec<u64> = match zeros {
             true => (0..content.size.div_ceil(PAGE)).collect(),
@@ -269,7 +270,7 @@ fn merge_bytes(terms: &mut Terms, condition: Term, yes: &[Byte], no: &[Byte], ex
             continue;
         }
         let mut length = whole(terms, &yes[at..]).max(whole(terms, &no[at..]));
-        // Both sides must have something in all of it, and no value of either may stick out.
+        // Both sides must be written throughout, and no value of either may extend beyond.
         let fits = |bytes: &[Byte], length: usize| {
             at + length <= bytes.len()
                 && bytes[at..at + length].iter().all(Option::is_some)
@@ -283,7 +284,7 @@ fn merge_bytes(terms: &mut Terms, condition: Term, yes: &[Byte], no: &[Byte], ex
             at += 1;
             continue;
         }
-        // What was never written on one side is some value there.
+        // If never written on one side, an arbitrary value there.
         let mut side = |bytes: &[Byte]| match bytes {
             [None] => terms.symbol("uninitialized", 8),
             _ => join(terms, bytes),

@@ -1,14 +1,13 @@
 //! The objects of a program, and which of them need events.
 //!
-//! An object gets its address when it is first met and keeps it while the program is executed again. Most
-//! memory of a C program is nobody else's business: local variables, structures on the heap that one thread
-//! uses. What such memory holds is worked out during execution and costs the prover nothing. An object is
-//! *exposed*, and its accesses become events, if it is persistent, if several threads use it while it is
-//! written, or if its content cannot be followed: its address was put where only events reach, or an access to
-//! it is at an address that is not known.
+//! An object gets its address when it is first encountered, and keeps it when the program is executed again. Most
+//! memory of a C program is private: local variables, heap structures used by one thread. The content of such memory is
+//! computed during execution and costs the prover nothing. An object is *exposed*, and its accesses become events, if
+//! it is persistent, if several threads use it while it is written, or if its content cannot be tracked: its address
+//! was stored where only events reach, or it is accessed through an unknown address.
 //!
-//! Which objects are exposed shows only while executing. So a program is executed again with what was
-//! learned, until nothing new is.
+//! Which objects are exposed becomes known only during execution. So a program is executed again with that knowledge
+//! until nothing new is learned.
 
 use std::collections::BTreeMap;
 
@@ -16,28 +15,28 @@ use crashproof_frontend::bitcode::ir::FunctionId;
 use crashproof_prove::program::{Field, FirstContent};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// An object, by its place in [`Objects`].
+/// An object, by its index in [`Objects`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct ObjectId(pub(crate) u32);
 
-/// What makes an object the same one when the program is executed again.
+/// What identifies an object across executions of the program.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Origin {
-    /// A global; recovery has its own copies of what does not survive.
+    /// A global; recovery has separate copies of those that do not survive.
     Global { index: u32, recovery: bool },
     /// A thread-local variable of a thread.
     ThreadLocal { index: u32, thread: u32 },
-    /// Made by an instruction in a call, named by hashing the way there, with its size.
+    /// Created by an instruction in a call, identified by a hash of the path there, with its size.
     Made(u64, u64),
     /// `crashproof_root`.
     Root,
     /// `pmemobj_root`.
     PoolRoot,
-    /// A word of a thread for its transactions: of which kind, and whose; none for recovery.
+    /// A thread's word for its transactions: its kind, and the thread; `None` for recovery.
     Lane(u64, Option<u32>),
-    /// What is volatile about the object at this address; recovery has its own.
+    /// The volatile part of the object at this address; recovery has its own.
     Shadow(u64, bool),
-    /// What is volatile about any part of the object at this address.
+    /// The volatile part of any piece of the object at this address.
     Twin(u64),
     /// A file, by its path.
     File(String),
@@ -45,7 +44,7 @@ pub(crate) enum Origin {
     About(String),
     /// An argument string of `main`, or the array of them.
     Argument(u32, bool),
-    /// Where something is handed over between a thread and who started it.
+    /// A handover between a thread and the one that started it.
     Handover(u32, Handover),
 }
 
@@ -54,7 +53,7 @@ pub(crate) enum Origin {
 pub(crate) enum Handover {
     Argument,
     Result,
-    /// That the thread has come to its end.
+    /// The end of the thread.
     End,
 }
 
@@ -65,13 +64,13 @@ pub(crate) struct Object {
     pub(crate) address: u64,
     pub(crate) size: u64,
     pub(crate) persistent: bool,
-    /// Belongs to a model of a library.
+    /// Internal to a library model.
     pub(crate) internal: bool,
-    /// Initial bytes, apart from zeros at the end.
+    /// Initial bytes, except trailing zeros.
     pub(crate) initial: Vec<u8>,
-    /// Whether the bytes are there from the start: a global, or fresh zeroed memory.
+    /// Whether the bytes exist from the start: a global, or fresh zeroed memory.
     pub(crate) defined: bool,
-    /// If not: which of the initial bytes the first thread had written before there were others.
+    /// Otherwise: which of the initial bytes the first thread had written before there were other threads.
     pub(crate) written: Vec<bool>,
     pub(crate) fields: Vec<Field>,
 }
@@ -97,7 +96,7 @@ impl Object {
         Object { persistent: true, ..Object::zeroed(name, size) }
     }
 
-    /// What it holds at the start.
+    /// Its initial content.
     pub(crate) fn first_content(&self) -> FirstContent {
         if self.defined {
             return FirstContent::new(self.size, self.initial.iter().copied().map(Some).collect(), Some(0));
@@ -107,7 +106,7 @@ impl Object {
     }
 }
 
-/// Functions are told apart by addresses in a region of their own.
+/// Functions have addresses in a region of their own, which distinguishes them.
 const FUNCTION_BASE: u64 = 1 << 22;
 const FUNCTION_STEP: u64 = 16;
 
@@ -123,19 +122,19 @@ pub(crate) fn function_at(address: u64) -> Option<FunctionId> {
     distance.is_multiple_of(FUNCTION_STEP).then_some(FunctionId(index))
 }
 
-/// Persistent memory is where the arena of the runtime is: the top bits say so.
+/// Persistent memory is placed where the runtime's arena is, recognizable by the top bits.
 const PERSISTENT_BASE: u64 = 1 << 44;
 const VOLATILE_BASE: u64 = 1 << 32;
-/// From an object of the pool to what is volatile about it.
+/// The distance from an object of the pool to its volatile counterpart.
 pub(crate) const TWIN_DISTANCE: u64 = 1 << 45;
-/// Distance kept between objects that the program cannot know to be neighbors, so that running out of one
-/// shows as an access to nothing.
+/// The gap between objects that the program must not assume to be adjacent, so that an access out of bounds hits
+/// nothing.
 const GAP: u64 = 64;
 /// The same for volatile objects, on both sides; more for large ones. Sums keep their constants together, so the address of
 /// `a[i - 10]` is `i` plus a number that lies before `a`: it must be nearer to `a` than to any other object.
 const VOLATILE_GAP: u64 = 1 << 20;
 
-/// Everything known about objects, kept from one execution to the next.
+/// Knowledge about objects, kept from one execution to the next.
 #[derive(Debug)]
 pub(crate) struct Objects {
     all: Vec<Object>,
@@ -144,13 +143,13 @@ pub(crate) struct Objects {
     exposed: FxHashSet<ObjectId>,
     /// Used by several threads, written while there are several.
     concurrent: FxHashSet<ObjectId>,
-    /// Threads that may wait forever or come to where things are not known: a join must ask whether they ended.
+    /// Threads that may wait forever or reach something unknown: a join must check whether they ended.
     pub(crate) may_not_end: FxHashSet<u32>,
-    /// Are there mutexes of other kinds than the default?
+    /// Are there mutexes of a kind other than the default?
     pub(crate) mutex_kinds: bool,
-    /// Does anybody try for a lock without waiting for it?
+    /// Does any thread try a lock without waiting for it?
     pub(crate) tries_locks: bool,
-    /// Are there locks in the pool of which it is not known where?
+    /// Are there locks at unknown places in the pool?
     pub(crate) twins: bool,
     next_persistent: u64,
     next_volatile: u64,
@@ -173,7 +172,7 @@ impl Objects {
         }
     }
 
-    /// The object of an origin, made on first sight. `packed` puts it right behind the last one.
+    /// The object with this origin, created on first use. `packed` places it directly after the last one.
     pub(crate) fn place(
         &mut self,
         origin: Origin,
@@ -184,7 +183,7 @@ impl Objects {
         self.place_with(origin, align, 0, packed, make)
     }
 
-    /// The same, with the object beginning some bytes behind an aligned address.
+    /// The same, with the object at an offset from an aligned address.
     pub(crate) fn place_behind(
         &mut self,
         origin: Origin,
@@ -222,13 +221,13 @@ impl Objects {
         id
     }
 
-    /// Is it the program's own in persistent memory?
+    /// Is it the program's own, in persistent memory?
     pub(crate) fn is_of_pool(&self, id: ObjectId) -> bool {
         let object = self.get(id);
         object.persistent && !object.internal
     }
 
-    /// Makes the twin of an object, if there is none yet.
+    /// Creates the twin of an object, if there is none yet.
     pub(crate) fn twin(&mut self, id: ObjectId) {
         let object = self.get(id);
         let (address, size) = (object.address, object.size);
@@ -260,7 +259,7 @@ impl Objects {
         (0..self.all.len() as u32).map(ObjectId)
     }
 
-    /// The object that holds an address.
+    /// The object that contains an address.
     pub(crate) fn at(&self, address: u64) -> Option<ObjectId> {
         let (_, id) = self.by_address.range(..=address).next_back()?;
         let object = self.get(*id);
@@ -284,12 +283,12 @@ impl Objects {
         self.get(id).persistent || self.exposed.contains(&id)
     }
 
-    /// Its accesses are events once there are several threads.
+    /// Are its accesses events once there are several threads?
     pub(crate) fn is_concurrent(&self, id: ObjectId) -> bool {
         self.concurrent.contains(&id)
     }
 
-    /// Tells whether that is new.
+    /// Returns whether that is new.
     pub(crate) fn expose(&mut self, id: ObjectId) -> bool {
         !self.get(id).persistent && self.exposed.insert(id)
     }

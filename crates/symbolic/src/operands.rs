@@ -27,12 +27,12 @@ impl Machine<'_> {
         }
     }
 
-    /// The value of an operand of the instruction being executed; where it is not supported, the path ends.
+    /// The value of an operand of the current instruction; if it is not supported, the path ends.
     pub(crate) fn value_of(&mut self, step: &mut Step<'_>, operand: &Operand) -> Flow<Value> {
         self.operand(step.frame, operand).map_err(|what| self.refuse(step.state, &what, step.at))
     }
 
-    /// The same for what must be a number or an address.
+    /// The same for an operand that must be a number or an address.
     pub(crate) fn word_of(&mut self, step: &mut Step<'_>, operand: &Operand) -> Flow<Term> {
         self.scalar(step.frame, operand).map_err(|what| self.refuse(step.state, &what, step.at))
     }
@@ -71,8 +71,8 @@ impl Machine<'_> {
         Ok(Value::Scalar(term))
     }
 
-    /// Whether a function can be called with these arguments for a result of this type. A call through a pointer of another
-    /// type is undefined, and its values would not have the widths that the code works with.
+    /// Whether a function can be called with these arguments for a result of this type. A call through a pointer of a
+    /// different type is undefined, and its values would have the wrong widths.
     pub(crate) fn fits_call(&self, function: FunctionId, arguments: &[Option<Value>], result: &Type) -> bool {
         let code = self.module.function(function);
         let fits = |(argument, (_, ty)): (&Option<Value>, &(_, Type))| match argument {
@@ -85,7 +85,7 @@ impl Machine<'_> {
             && arguments.iter().zip(&code.parameters).all(fits)
     }
 
-    /// Functions whose address is used other than to call them, and which can be called so.
+    /// Functions whose address is taken, and which can be called this way.
     pub(crate) fn address_taken(&self, arguments: &[Option<Value>], result: &Type) -> Vec<FunctionId> {
         let mut found = FxHashSet::default();
         let mut note = |constant: &Constant| {

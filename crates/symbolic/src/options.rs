@@ -1,4 +1,4 @@
-//! What to unroll and how far: the settings of a front end run, and why it can fail.
+//! The options of the front end, and its errors.
 
 use std::path::Path;
 
@@ -7,45 +7,45 @@ use crashproof_prove::program::Site;
 use crashproof_prove::prove::Reason;
 use px86::Domain;
 
-/// Which flushes a program has. Other than its own are experiments: with the most of them it is robust, and what holds with
-/// none needs none.
+/// Which flushes a program has. Anything but its own are experiments: with flushes everywhere it is robust, and what
+/// holds without any needs none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flushes {
     /// Its own.
     #[default]
     AsWritten,
-    /// Its own, and a `clflush` behind every access to persistent memory.
+    /// Its own, and a `clflush` after every access to persistent memory.
     EveryAccess,
     /// None, not even those of libraries. Non-temporal stores are stores.
     None,
 }
 
-/// How far a program is unrolled.
+/// The bounds of unrolling.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How often a loop goes round, not counting rounds that it must take anyway.
+    /// Maximum number of iterations of a loop, not counting unavoidable ones.
     pub unwind: u32,
     /// Other bounds for some loops.
     pub loops: Vec<LoopBound>,
-    /// How often a function may call itself, directly or not, not counting calls that it must make anyway.
+    /// Maximum depth of direct or indirect recursion, not counting unavoidable calls.
     pub recursion: u32,
-    /// How many events there may be.
+    /// Maximum number of events.
     pub events: usize,
-    /// What `main` is given after the name of the program.
+    /// The arguments of `main` after the program name.
     pub arguments: Vec<String>,
-    /// What the program finds on its standard input; without, reading it is not known.
+    /// The program's standard input; if not given, what it reads is unknown.
     pub stdin: Option<Vec<u8>>,
-    /// What becomes of the pool of libpmemobj before the program starts.
+    /// The state of the libpmemobj pool before the program starts.
     pub pool: Pool,
-    /// The persistence domain of the machine; libpmem tells the program.
+    /// The persistence domain of the machine, which libpmem reports to the program.
     pub domain: Domain,
     /// Which flushes there are.
     pub flushes: Flushes,
-    /// How many crashes in a row: from 2 on recovery crashes, too.
+    /// Number of consecutive crashes: from 2 on, recovery crashes, too.
     pub crashes: usize,
-    /// Is what recovery does left out? Robustness does not ask for it.
+    /// Leave recovery out? Robustness does not need it.
     pub no_recovery: bool,
-    /// May a value that is not modeled be taken for any value? A proof then still is one, but a counterexample may not be.
+    /// May a value that is not modeled be arbitrary? A proof remains valid, but a counterexample may be spurious.
     pub approximate: bool,
     /// When to give up.
     pub limits: Limits,
@@ -71,15 +71,15 @@ impl Default for Options {
     }
 }
 
-/// What there is of a pool of libpmemobj before the program starts.
+/// The state of a libpmemobj pool before the program starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Pool {
-    /// Nothing.
+    /// It does not exist.
     #[default]
     New,
-    /// It exists, and its root object is zero.
+    /// It exists, and its root object is zeroed.
     Created,
-    /// It exists, and its root object holds anything.
+    /// It exists, and its root object has arbitrary content.
     Any,
 }
 
@@ -88,21 +88,21 @@ pub enum Pool {
 pub struct LoopBound {
     /// The loop.
     pub which: LoopName,
-    /// How often it goes round.
+    /// Maximum number of iterations.
     pub bound: u32,
 }
 
 /// Names a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoopName {
-    /// By the line its head stands on.
+    /// By the line of its head.
     Line {
-        /// The file, or the end of its path.
+        /// The file, or a suffix of its path.
         file: String,
         /// The line.
         line: u32,
     },
-    /// By its function, and its number in there, from 0.
+    /// By its function and its index there, from 0.
     Index {
         /// The function.
         function: String,
@@ -128,7 +128,7 @@ impl std::str::FromStr for LoopBound {
     }
 }
 
-/// Why there is no program to prove anything about.
+/// Why a program cannot be unrolled.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It did not compile or could not be read.
@@ -140,7 +140,7 @@ pub enum Error {
     /// A loop bound that names no loop.
     #[error("no loop is {0}")]
     NoSuchLoop(String),
-    /// A global that is too large, or whose first content is not understood.
+    /// A global that is too large, or whose initial content is not understood.
     #[error("{file}:{line}: {what}")]
     Global {
         /// Where it is declared.
@@ -153,7 +153,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// If nothing is wrong with the program but that it cannot be reasoned about: why, and where. `file` is its first source.
+    /// For a valid program that cannot be reasoned about: why, and where. `file` is its first source.
     #[must_use]
     pub fn reason(&self, file: &Path) -> Option<Reason> {
         let (text, site) = match self {

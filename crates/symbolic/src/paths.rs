@@ -1,9 +1,8 @@
 //! Walks functions with merged paths, and dispatches what they call.
 //!
-//! Everything is executed once for each round of the loops around it: all paths that arrive there are merged
-//! first. Values are kept by function call and overwritten from round to round, which is sound because no
-//! value leaves its loop but through a phi at the exit (bitcode's passes see to that), and a phi is read when
-//! the edge is taken.
+//! Everything is executed once per iteration of the enclosing loops: all paths that arrive there are merged first.
+//! Values are kept per function call and overwritten in each iteration, which is sound because a value leaves its loop
+//! only through a phi at the exit (ensured by the bitcode passes), and a phi is read when the edge is taken.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -25,15 +24,15 @@ use crate::records::SHARING;
 use crate::state::{self, Arrivals, Ending, State};
 use crate::value::Value;
 
-/// Calls inside of each other; it keeps our own stack in bounds.
+/// Maximum depth of calls; it bounds our own stack.
 const DEEPEST: usize = 200;
 
-/// Contexts of these calls are far from those of all others.
+/// An offset that separates the contexts of these calls from all others.
 const BEFORE: u64 = 1 << 62;
 const AFTER: u64 = 1 << 61;
 
 impl Machine<'_> {
-    /// Executes a call, on all its paths; gives the merged end of those that return.
+    /// Executes a call on all its paths; returns the merged state of those that return.
     pub(crate) fn call(
         &mut self,
         function: FunctionId,
@@ -112,13 +111,13 @@ impl Machine<'_> {
         self.blocks_from(frame, order, entry, state)
     }
 
-    /// Executes from an instruction on, until all paths have ended or returned.
+    /// Executes from an instruction on until all paths have ended or returned.
     fn blocks_from(&mut self, frame: &mut Frame, order: &Order, from: Here, state: State) -> Flow<Arrivals> {
         let module = self.module;
         let code = module.function(frame.function);
         let mut pending: BTreeMap<Key, (BlockId, Vec<u32>, Arrivals)> = BTreeMap::new();
         let mut returns: Arrivals = Vec::new();
-        // The first block is not entered anew if execution goes on in the middle of it.
+        // The first block is not re-entered if execution continues in the middle of it.
         let mut resumed = (from.index > 0).then_some(from.index);
         let first = (from.block, from.rounds.clone(), vec![(state, Vec::new())]);
         pending.insert(order.key(from.block, &from.rounds), first);
@@ -250,7 +249,7 @@ impl Machine<'_> {
             }
             Terminator::Switch(operand, default, cases) => {
                 let Some(value) = condition(self, &mut state, operand) else { return Ok(all) };
-                // Which values there are is often known: no other case can be taken then.
+                // The possible values are often known, which excludes all other cases.
                 let possible = self.cases(&state, value);
                 let width = self.terms.width(value);
                 let mut rest = possible.clone();
@@ -315,7 +314,7 @@ impl Machine<'_> {
         arguments: &[Operand],
         instruction: &Instruction,
     ) -> Flow<Option<Value>> {
-        // Metadata arguments of intrinsics and the like are no values, and not used as such.
+        // Metadata arguments of intrinsics and the like are not values, and not used as such.
         let arguments: Vec<Option<Value>> =
             arguments.iter().map(|argument| self.operand(step.frame, argument).ok()).collect();
         let ty = &instruction.ty;
@@ -329,7 +328,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Carries out a call of something known by name.
+    /// Executes a call of something known by name.
     fn call_known(
         &mut self,
         step: &mut Step<'_>,
@@ -436,7 +435,7 @@ impl Machine<'_> {
         Ok(if result_is_value { values.pop() } else { None })
     }
 
-    /// The functions that a pointer may point to, with the condition for each; none where it points to no function.
+    /// The functions that a pointer may point to, with their conditions; `None` if it points to no function.
     fn call_targets(
         &mut self,
         state: &State,
@@ -450,7 +449,7 @@ impl Machine<'_> {
                 cases.into_iter().map(|(condition, number)| (condition, self.function_at(number))).collect()
             }
             None => {
-                // It came from memory that others can write. One of these, or else it is not known.
+                // It came from memory that others can write: one of these functions, or unknown.
                 let mut targets = Vec::new();
                 let mut neither = self.terms.truth(true);
                 for function in self.address_taken(arguments, ty) {
@@ -469,7 +468,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Goes on from the landings of a function, after its other paths.
+    /// Continues from a function's landings after its other paths.
     fn come_back(&mut self, frame: &mut Frame, order: &Order, others: Flow<Arrivals>) -> Flow<Arrivals> {
         let mut returns = match others {
             Err(Stop::Dead) => Vec::new(),
@@ -500,7 +499,7 @@ impl Machine<'_> {
             frame.values = landing.values;
             frame.rounds = landing.rounds;
             frame.values[instruction.result.0 as usize] = values.pop();
-            // What is made from here on is not what was made the first time.
+            // Objects created from here on are distinct from those created the first time.
             let mut hasher = FxHasher::default();
             (landing.context, landing.number, landing.times).hash(&mut hasher);
             frame.context = hasher.finish();
@@ -510,7 +509,7 @@ impl Machine<'_> {
                 Err(Stop::Dead) => {}
                 Err(Stop::Restart) => return Err(Stop::Restart),
             }
-            // Landings may have been jumped to again, also earlier ones.
+            // Landings, including earlier ones, may have been jumped to again.
             next = 0;
         }
         for landing in &frame.landings {
@@ -519,7 +518,7 @@ impl Machine<'_> {
         Ok(returns)
     }
 
-    /// What runs before `main`.
+    /// Functions that run before `main`.
     pub(crate) fn constructors(&mut self, mut state: State, context: u64) -> Flow<State> {
         for (index, function) in self.listed("llvm.global_ctors").into_iter().enumerate() {
             let context = context | BEFORE | index as u64;
@@ -528,7 +527,7 @@ impl Machine<'_> {
         Ok(state)
     }
 
-    /// What runs when `main` has returned, or `exit` is called.
+    /// Functions that run when `main` returns or `exit` is called.
     pub(crate) fn end_process(&mut self, state: State, context: u64, at: At<'_>) -> Flow<()> {
         let mut state = state;
         let destructors = self.listed("llvm.global_dtors");

@@ -1,4 +1,4 @@
-//! Persistent memory as `crashproof.h` and mapped files give it.
+//! Persistent memory provided by `crashproof.h` and mapped files.
 
 use crashproof_prove::term::{Binary, Term};
 
@@ -20,10 +20,10 @@ pub(crate) const HANDLERS: &[Handler] = &[
     (&["__crashproof_readable"], 2, readable),
 ];
 
-/// How long a file is that exists before the program starts: as long as the smallest pool of libpmemobj.
+/// The length of a file that exists before the program starts: that of the smallest libpmemobj pool.
 const EXISTING_FILE: u64 = 8 << 20;
 
-/// Larger files than this are refused.
+/// Larger files are not supported.
 const LARGEST_FILE: u64 = 1 << 40;
 
 fn crashes(machine: &mut Machine<'_>, _: &mut Invocation<'_>) -> Flow<Reply> {
@@ -75,7 +75,7 @@ fn file(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     };
     let origin = Origin::File(path.clone());
     let Some(object) = machine.objects.find(&origin) else {
-        // The first to map a file says how long it is.
+        // The first mapping of a file determines its length.
         let largest =
             machine.cases(call.state, bytes).and_then(|cases| cases.iter().map(|case| case.1).max());
         let Some(bytes) = largest.filter(|bytes| (1..=LARGEST_FILE).contains(bytes)) else {
@@ -105,7 +105,7 @@ fn file(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     machine.map_object(call.state, object, 0, "", call.at)
 }
 
-/// Is all of a range inside of objects, wherever it begins? What is not known to be is not.
+/// Is a whole range inside objects, wherever it begins? False if unknown.
 fn readable(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     let (starts, length) = (machine.cases(call.state, call.word(0)), machine.cases(call.state, call.word(1)));
     let inside = match (starts, length.as_deref()) {
@@ -115,14 +115,14 @@ fn readable(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply>
                 start.checked_add(*bytes).is_some_and(|end| end <= object.address + object.size)
             })
         }),
-        // Words of which next to nothing is known, but of a length that is.
+        // Words about which little is known except their length.
         (None, Some([(_, 0..=64)])) => true,
         _ => false,
     };
     Ok(Reply::scalar(machine.terms.number(inside.into(), 32)))
 }
 
-/// Two words that survive: does a file exist, and how long is it? What stands there is the models'.
+/// Two words that survive: whether a file exists, and its length. The models define their layout.
 fn about(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     let Some(path) = call.scalar(0).and_then(|path| machine.text_at(call.state, path)) else {
         return Err(machine.refuse(call.state, "a file whose name is not known", call.at));
@@ -150,7 +150,7 @@ fn allocate(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply>
 }
 
 impl Machine<'_> {
-    /// The address of a persistent object that is the same in every run, unless it was made too small.
+    /// The address of a persistent object that is the same in every run, unless it was created too small.
     fn map_object(
         &mut self,
         state: &mut State,
@@ -167,7 +167,7 @@ impl Machine<'_> {
         Ok(Reply::scalar(self.terms.number(address, 64)))
     }
 
-    /// What recovery does with the pool as such is not followed through a crash of its own.
+    /// Recovery's operations on the pool itself are not followed through a crash of recovery.
     pub(crate) fn must_not_crash(&mut self, state: &mut State, does: &str, at: At<'_>) -> Flow<()> {
         if self.who != Who::Recovery || self.options.crashes < 2 {
             return Ok(());
@@ -176,7 +176,7 @@ impl Machine<'_> {
         Err(self.refuse(state, &reason, at))
     }
 
-    /// A string whose bytes are known here.
+    /// A string whose bytes are known at this point.
     pub(crate) fn text_at(&mut self, state: &State, address: Term) -> Option<String> {
         let cases = self.cases(state, address)?;
         let &[(_, address)] = cases.as_slice() else { return None };

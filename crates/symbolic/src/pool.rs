@@ -1,4 +1,4 @@
-//! What the models of libraries (`models/`) ask for and C cannot say: a pool's objects, transactions, standard input.
+//! What the library models (`models/`) need and C cannot express: objects of a pool, transactions, standard input.
 
 use crashproof_prove::term::{Term, Terms};
 
@@ -10,16 +10,16 @@ use crate::options::Pool;
 use crate::records::{Allocated, NewRange};
 use crate::state::State;
 
-/// How far behind the beginning of a cache line libpmemobj's objects begin: that is the length of their headers.
-/// The sizes of its allocation classes are multiples of a line, so no two objects share one.
+/// The offset of libpmemobj's objects from the start of a cache line: the length of their headers. The sizes of its
+/// allocation classes are multiples of a line, so no two objects share one.
 const HEADER: u64 = 16;
 
-/// What is taken for granted where objects are allocated so.
+/// The assumption made when objects are allocated this way.
 pub(crate) const PLACEMENT: &str = "that objects of the pool begin 16 bytes behind the beginning of a cache line, as \
                                     libpmemobj's default allocation classes place them";
 const CLASSES: &str = "that objects of allocation classes without headers begin a cache line each";
 
-/// What is not known if it is not known which transaction.
+/// The reason if the transaction is unknown.
 const TRANSACTION: &str = "a transaction that is not known";
 
 pub(crate) const HANDLERS: &[Handler] = &[
@@ -149,12 +149,12 @@ impl Machine<'_> {
         self.about_object(state, pointer, |_, object| object.kind)
     }
 
-    /// The size an object was asked for with.
+    /// The requested size of an object.
     fn pool_size(&mut self, state: &State, pointer: Term) -> Term {
         self.about_object(state, pointer, |terms, object| terms.number(object.bytes, 64))
     }
 
-    /// Something about the object a pointer points to; anything if it points to none.
+    /// A property of the object that a pointer points to; arbitrary if it points to none.
     fn about_object(
         &mut self,
         state: &State,
@@ -171,7 +171,7 @@ impl Machine<'_> {
             let address = self.terms.number(object.address, 64);
             let here = self.terms.equal(pointer, address);
             let others = match answer {
-                // A pointer that can point nowhere else needs no other answer.
+                // A pointer with a single possible target needs no other answer.
                 None if cases.as_ref().is_some_and(|cases| cases.len() == 1) => answered,
                 None => self.terms.symbol("input", 64),
                 Some(others) => others,
@@ -182,7 +182,7 @@ impl Machine<'_> {
         answer.unwrap_or_else(|| self.terms.symbol("input", 64))
     }
 
-    /// A persistent word of the thread.
+    /// A persistent word of the current thread.
     fn lane(&mut self, state: &mut State, kind: u64) -> Term {
         let thread = match self.who {
             Who::Thread(thread) => Some(thread),
@@ -197,10 +197,10 @@ impl Machine<'_> {
         self.terms.number(address, 64)
     }
 
-    /// Volatile memory that belongs to a persistent object: its lock, as long as the process runs.
+    /// Volatile memory that belongs to a persistent object for as long as the process runs: its lock.
     ///
-    /// Where it is not known which object that is, every object of the pool gets a twin at the same distance, which
-    /// the address can be told from all the same.
+    /// If it is unknown which object that is, every object of the pool gets a twin at the same distance, so that the
+    /// address determines the twin nonetheless.
     fn shadow(&mut self, state: &mut State, pointer: Term) -> Flow<Term> {
         if self.objects.twins {
             let ours: Vec<ObjectId> = self.objects.ids().filter(|id| self.objects.is_of_pool(*id)).collect();
@@ -228,7 +228,7 @@ impl Machine<'_> {
         Ok(self.terms.number(address, 64))
     }
 
-    /// A byte of what the program was given to read; -1 at the end.
+    /// A byte of the program's standard input; -1 at the end.
     fn standard_input(&mut self, state: &mut State, position: Term, at: At<'_>) -> Flow<Term> {
         let Some(text) = &self.options.stdin else {
             let reason = "reads standard input, which was not given (--stdin)";

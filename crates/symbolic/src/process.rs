@@ -45,7 +45,7 @@ fn call_at_exit(machine: &mut Machine<'_>, call: &mut Invocation<'_>, with_argum
 }
 
 impl Machine<'_> {
-    /// The functions of a list of LLVM's, by priority.
+    /// The functions in one of LLVM's lists, by priority.
     pub(crate) fn listed(&self, name: &str) -> Vec<FunctionId> {
         const ENTRY: u64 = 24;
         const FUNCTION: u64 = 8;

@@ -1,4 +1,4 @@
-//! What execution writes down for later: threads to execute, objects of a pool, and what transactions did.
+//! What execution records for later: threads to execute, objects of a pool, and the effects of transactions.
 
 use crashproof_frontend::bitcode::ir::{FunctionId, Place};
 use crashproof_prove::term::Term;
@@ -6,14 +6,14 @@ use rustc_hash::FxHashSet;
 
 use crate::memory::Memory;
 
-/// Who is executing.
+/// The current thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Who {
     Thread(u32),
     Recovery,
 }
 
-/// A thread that was started and not executed yet.
+/// A thread that was started but not executed yet.
 pub(crate) struct Spawn {
     pub(crate) thread: u32,
     pub(crate) function: FunctionId,
@@ -24,27 +24,27 @@ pub(crate) struct Spawn {
 
 pub(crate) enum Argument {
     Known(u64),
-    /// Depends on what the starting thread read: handed over in memory.
+    /// Depends on what the starting thread read: passed in memory.
     Handed(u64),
 }
 
-/// Why threads of recovery are not followed.
+/// Why recovery's threads are not followed.
 pub(crate) const SHARING: &str = "threads of recovery that share what one of them writes are not modeled";
 
-/// What is taken for granted of them where nothing is claimed any more.
+/// The assumption about them when nothing more is claimed.
 pub(crate) const UNFOLLOWED: &str = "that recovery ends well once it has started threads that share memory, after which it \
                                      claims nothing";
 
-/// Functions whose call is a claim that is false.
+/// Functions whose call is a failed claim.
 pub(crate) const FAILING: &[&str] =
     &["__assert_fail", "__crashproof_assert_failed", "abort", "reach_error", "__VERIFIER_error"];
 
-/// Does a call of this function fail, whatever it is given? A panic of Rust does, and an assertion of libstdc++.
+/// Does every call of this function fail? True for Rust panics and libstdc++ assertions.
 pub(crate) fn fails(name: &str) -> bool {
     FAILING.contains(&name) || is_panic(name) || is_library_assertion(name)
 }
 
-/// Is it how an assertion of libstdc++ fails? That is no claim of the program's own.
+/// Is it the failure function of libstdc++ assertions? Those are not claims of the program's own.
 pub(crate) fn is_library_assertion(name: &str) -> bool {
     name.starts_with("_ZSt21__glibcxx_assert_fail")
 }
@@ -59,34 +59,34 @@ pub(crate) fn is_claim(name: &str) -> bool {
     FAILING.contains(&name) || is_panic(name) || name == "__VERIFIER_assert"
 }
 
-/// Threads that recovery has started and not waited for.
+/// Threads that recovery has started and not joined.
 #[derive(Default)]
 pub(crate) struct Helpers {
     /// How many have been started.
     pub(crate) started: u64,
-    /// Those that may still be running: their numbers, and what they do to memory.
+    /// Those that may still be running: their numbers and memory accesses.
     pub(crate) running: Vec<(u64, Footprint)>,
-    /// Of the one that is being executed: what it has done so far.
+    /// The accesses so far of the one being executed.
     pub(crate) current: Option<Footprint>,
-    /// What each one ended with.
+    /// The result of each one.
     pub(crate) results: Vec<Option<Term>>,
     /// The functions they have called.
     pub(crate) functions: FxHashSet<FunctionId>,
-    /// Where they have written.
+    /// The addresses they have written.
     pub(crate) written: Vec<u64>,
 }
 
-/// What a thread of recovery does to memory.
+/// The memory accesses of one of recovery's threads.
 #[derive(Clone, Default)]
 pub(crate) struct Footprint {
-    /// Addresses, from and to, and whether they are written.
+    /// Address ranges, and whether they are written.
     pub(crate) ranges: Vec<(u64, u64, bool)>,
-    /// It goes where nobody knows.
+    /// It accesses an unknown address.
     pub(crate) anywhere: bool,
 }
 
 impl Footprint {
-    /// Whether it matters which of the two comes first.
+    /// Whether the order of the two matters.
     pub(crate) fn conflicts(&self, other: &Footprint) -> bool {
         let meets = |a: &(u64, u64, bool), b: &(u64, u64, bool)| a.0 < b.1 && b.0 < a.1 && (a.2 || b.2);
         self.anywhere && !other.ranges.is_empty()
@@ -95,13 +95,13 @@ impl Footprint {
             || self.ranges.iter().any(|a| other.ranges.iter().any(|b| meets(a, b)))
     }
 
-    /// Adds what another does.
+    /// Adds the accesses of another.
     pub(crate) fn add(&mut self, other: Footprint) {
         other.ranges.into_iter().for_each(|(from, to, write)| self.note(from, to, write));
         self.anywhere |= other.anywhere;
     }
 
-    /// Notes an access.
+    /// Records an access.
     pub(crate) fn note(&mut self, from: u64, to: u64, write: bool) {
         if self.ranges.last() != Some(&(from, to, write)) {
             self.ranges.push((from, to, write));
@@ -109,14 +109,14 @@ impl Footprint {
     }
 }
 
-/// An object of the pool, for those who ask about it.
+/// An object of the pool, for queries about it.
 pub(crate) struct Allocated {
     pub(crate) address: u64,
     pub(crate) bytes: u64,
     pub(crate) kind: Term,
 }
 
-/// Everything that transactions have done so far.
+/// The effects of all transactions so far.
 #[derive(Default)]
 pub(crate) struct Transactions {
     pub(crate) numbers: u64,
@@ -131,16 +131,16 @@ pub(crate) struct Entry {
     pub(crate) number: u64,
     /// On this path.
     pub(crate) path: Vec<Term>,
-    /// Where the number of its transaction is, once the entry is durable.
+    /// The address that holds the number of its transaction once the entry is durable.
     pub(crate) flag: u64,
-    /// The word that tells which numbers were committed.
+    /// The word that records which numbers were committed.
     pub(crate) committed: u64,
     pub(crate) start: Term,
-    /// Pieces of the range: offset, what was there, and where that was written down if it is not known.
+    /// Pieces of the range: offset, old content, and where that was logged if it is unknown.
     pub(crate) pieces: Vec<(u64, Term, Option<u64>)>,
 }
 
-/// A range that a transaction has added, or allocated.
+/// A range that a transaction has added or allocated.
 #[derive(Clone)]
 pub(crate) struct Range {
     pub(crate) who: Who,
@@ -153,11 +153,11 @@ pub(crate) struct Range {
 
 /// A range to be added to a transaction.
 pub(crate) struct NewRange {
-    /// Names the instruction that adds it.
+    /// Identifies the instruction that adds it.
     pub(crate) point: u64,
     /// The transaction's number.
     pub(crate) number: u64,
-    /// The word that tells which numbers were committed.
+    /// The word that records which numbers were committed.
     pub(crate) committed: u64,
     pub(crate) start: Term,
     pub(crate) bytes: u64,

@@ -1,4 +1,4 @@
-//! Rounds of loops: what a round begins with, when another one may follow, and bounds.
+//! Iterations of loops: their initial states, when another one may follow, and bounds.
 
 use crashproof_frontend::bitcode::MODEL_DIRECTORY;
 use crashproof_frontend::bitcode::ir::{BlockId, Callee, FunctionId, Op, Place, Terminator};
@@ -13,13 +13,13 @@ use crate::records;
 use crate::state::State;
 use crate::value::{self, Value};
 
-/// Rounds of a loop that must be taken are not bounded by the user, but by this.
+/// Unavoidable iterations of a loop are bounded by this rather than by the user.
 const MOST_ROUNDS: u32 = 10_000;
 
-/// Between a loop and how often it goes round at most, in the reason why it was cut off.
+/// Separates the loop from its bound in the reason for cutting it off.
 const CUT: &str = " goes round more than";
 
-/// The loop that a reason says was cut off, by file and line.
+/// The truncated loop named in a reason, by file and line.
 pub(crate) fn cut_loop(reason: &str) -> Option<(&str, u32)> {
     let (place, _) = reason.strip_prefix("the loop at ")?.split_once(CUT)?;
     let (file, line) = place.rsplit_once(':')?;
@@ -27,9 +27,9 @@ pub(crate) fn cut_loop(reason: &str) -> Option<(&str, u32)> {
 }
 
 impl Machine<'_> {
-    /// The limit that execution has run into, as a sentence.
+    /// The limit that execution has hit, as a sentence.
     pub(crate) fn limit_hit(&mut self) -> Option<&'static str> {
-        // To ask takes a system call.
+        // Checking takes a system call.
         const SELDOM: u32 = 256;
         self.blocks_executed = self.blocks_executed.wrapping_add(1);
         if self.limit.is_none() && self.blocks_executed.is_multiple_of(SELDOM) {
@@ -42,7 +42,7 @@ impl Machine<'_> {
         })
     }
 
-    /// Sets what depends on where control came from.
+    /// Sets the values that depend on the incoming edge.
     pub(crate) fn enter(
         &mut self,
         frame: &mut Frame,
@@ -77,7 +77,7 @@ impl Machine<'_> {
         frame.rounds.insert(inner, round);
     }
 
-    /// Notes which loops can be left here.
+    /// Records which loops can be left here.
     pub(crate) fn leave(&self, frame: &mut Frame, order: &Order, from: BlockId, stays: &[usize]) {
         for index in order.nest(from).loops.iter().filter(|index| !stays.contains(index)) {
             if let Some(round) = frame.rounds.get_mut(index) {
@@ -86,7 +86,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Prepares to go round once more; tells whether there is anything to go on with.
+    /// Prepares another iteration; returns whether any path takes it.
     pub(crate) fn next_round(
         &mut self,
         frame: &mut Frame,
@@ -98,8 +98,8 @@ impl Machine<'_> {
     ) -> bool {
         let Some(round) = frame.rounds.get_mut(&index) else { return true };
         let head = &order.loops[index];
-        // A round that changed nothing and leaves nothing different behind is waiting: the next would be the
-        // same, so it is enough to think of the last one.
+        // An iteration that changed nothing and leaves nothing different behind is waiting: the next one would be
+        // identical, so considering the last one suffices.
         let level = frame.depth + order.nest(head.header).loops.len() - 1;
         let mut goes_nowhere = false;
         if !state.memory.differs(&round.memory) && state.held.same_as(&round.held) {
@@ -138,7 +138,7 @@ impl Machine<'_> {
                 LoopName::Index { function, index: number } => code.name == *function && index == *number,
             })
             .map_or_else(|| self.usual_bound(&head.place), |bound| bound.bound);
-        // A loop that cannot be left and gets nowhere is endless; there is no point in going round as often as it would.
+        // A loop that cannot be left and makes no progress is endless; iterating up to the bound is pointless.
         round.left |= goes_nowhere;
         let uncertain = round.uncertain + u32::from(round.left);
         let what = format!("loop at {}:{}", head.place.file, head.place.line);
@@ -146,7 +146,7 @@ impl Machine<'_> {
             self.bounds.insert(what.clone(), bound.into());
         }
         if uncertain > bound || next > MOST_ROUNDS {
-            // Nothing is asked of it any more.
+            // Nothing more is claimed about it.
             if state.unfollowed {
                 return false;
             }
@@ -160,7 +160,7 @@ impl Machine<'_> {
         true
     }
 
-    /// How often a loop goes round if nothing else is said about it.
+    /// The default bound on a loop's iterations.
     pub(crate) fn usual_bound(&self, place: &Place) -> u32 {
         if place.file.starts_with(MODEL_DIRECTORY) {
             self.usual_bound_of_models()
@@ -169,12 +169,13 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether a block does nothing but fail: going there is not leaving the loops around, because nothing comes after it.
+    /// Whether a block only fails: going there does not count as leaving the enclosing loops, because nothing follows
+    /// it.
     pub(crate) fn only_fails(&self, function: FunctionId, block: BlockId) -> bool {
         self.ends_with_call(function, block, records::fails)
     }
 
-    /// Whether a block is where a claim of the program's own turns out false.
+    /// Whether a block is the failure of one of the program's own claims.
     pub(crate) fn only_claims(&self, function: FunctionId, block: BlockId) -> bool {
         self.ends_with_call(function, block, records::is_claim)
     }

@@ -1,4 +1,4 @@
-//! One path, or several merged ones: under which conditions it is taken, and what is known on it.
+//! One path, or several merged ones: the conditions under which it is taken, and the state on it.
 
 use std::rc::Rc;
 
@@ -15,16 +15,17 @@ pub(crate) struct State {
     /// All of these hold.
     pub(crate) path: Vec<Term>,
     pub(crate) memory: Memory,
-    /// What recovery has loaded from addresses it had to load itself, by address and size. Nobody else writes then,
+    /// What recovery has loaded from addresses it had to load itself, by address and size. No other thread writes then,
     /// so it need not be loaded again.
     pub(crate) loaded: Rc<FxHashMap<(Term, u64), Term>>,
-    /// For each loop around, in all calls, outermost first: has this round done anything that others could see?
+    /// For each enclosing loop, in all calls, outermost first: has this iteration done anything observable?
     pub(crate) dirty: Vec<Term>,
     /// The locks it holds.
     pub(crate) held: Held,
-    /// What is called when the process ends.
+    /// Exit handlers to call when the process ends.
     pub(crate) ending: Ending,
-    /// Recovery has threads whose schedules are not followed: what shared memory holds is not known, and so is what is claimed.
+    /// Recovery has threads whose schedules are not followed: the content of shared memory is unknown, and so are
+    /// claims.
     pub(crate) unfollowed: bool,
 }
 
@@ -38,7 +39,7 @@ impl State {
         guard
     }
 
-    /// What is known about a condition here, going by the path.
+    /// Whether a condition holds, if the path determines it.
     pub(crate) fn known(&self, terms: &Terms, condition: Term) -> Option<bool> {
         if let Some(constant) = terms.constant(condition) {
             return Some(constant == 1);
@@ -54,12 +55,12 @@ impl State {
         None
     }
 
-    /// Goes on only where the condition holds; tells whether that is possible at all.
+    /// Continues only where the condition holds; returns whether that is possible at all.
     pub(crate) fn assume(&mut self, terms: &mut Terms, condition: Term) -> bool {
         match self.known(terms, condition) {
             Some(known) => known,
             None => {
-                // Conjuncts one by one, so that each is known afterwards.
+                // Each conjunct separately, so that each is known afterwards.
                 if let Node::Binary(crashproof_prove::term::Binary::And, a, b) = terms.node(condition) {
                     return self.assume(terms, a) && self.assume(terms, b);
                 }
@@ -69,7 +70,7 @@ impl State {
         }
     }
 
-    /// Something was done that others could see, if the condition holds.
+    /// Records that something observable was done if the condition holds.
     pub(crate) fn mark_dirty(&mut self, terms: &mut Terms, condition: Term) {
         for flag in &mut self.dirty {
             *flag = terms.or(*flag, condition);
@@ -77,7 +78,7 @@ impl State {
     }
 }
 
-/// The locks that a thread holds; none where paths with different ones met.
+/// The locks that a thread holds; `None` if paths with different ones met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Held(Option<Rc<Vec<Term>>>);
 
@@ -92,7 +93,7 @@ impl Held {
         if self == other { self.clone() } else { Held(None) }
     }
 
-    /// Whether these are known to be the same locks as those.
+    /// Whether both are known to be the same locks.
     pub(crate) fn same_as(&self, other: &Held) -> bool {
         self.0.is_some() && self == other
     }
@@ -114,10 +115,10 @@ impl Held {
     }
 }
 
-/// A call at the end, with its argument if it has one.
+/// An exit handler, with its argument if it has one.
 pub(crate) type LastCall = (FunctionId, Option<Term>);
 
-/// What is to be called at the end, last first; none where paths with different such lists met.
+/// The exit handlers to call, last first; `None` if paths with different lists met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ending(pub(crate) Option<Rc<Vec<LastCall>>>);
 
@@ -136,7 +137,7 @@ impl Ending {
 /// Paths that arrive at one place, each with values that depend on the path.
 pub(crate) type Arrivals = Vec<(State, Vec<Value>)>;
 
-/// Makes one path of several.
+/// Merges several paths into one.
 pub(crate) fn merge(terms: &mut Terms, mut arrivals: Arrivals) -> Option<(State, Vec<Value>)> {
     while arrivals.len() > 1 {
         let (first, second) = best_pair(terms, &arrivals);
@@ -147,7 +148,7 @@ pub(crate) fn merge(terms: &mut Terms, mut arrivals: Arrivals) -> Option<(State,
     arrivals.pop()
 }
 
-/// The two that differ in one last condition only, or else those that have most in common.
+/// The two that differ only in one last condition, or else those with the most in common.
 fn best_pair(terms: &Terms, arrivals: &Arrivals) -> (usize, usize) {
     let mut best = (0, 0, 1);
     for first in 0..arrivals.len() {
@@ -185,7 +186,7 @@ fn merge_two(terms: &mut Terms, a: (State, Vec<Value>), b: (State, Vec<Value>)) 
     };
     let only_a = all(terms, rest_a);
     let only_b = all(terms, rest_b);
-    // The paths exclude each other, so either condition tells them apart; the shorter makes simpler values.
+    // The paths exclude each other, so either condition distinguishes them; the shorter one gives simpler values.
     let swap = rest_b.len() < rest_a.len();
     let mut path = a.0.path[..common].to_vec();
     if !complementary(terms, rest_a, rest_b) {

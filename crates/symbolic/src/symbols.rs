@@ -1,4 +1,4 @@
-//! Symbols: what loads read, and values that are not known because something is not modeled.
+//! Symbols: values read by loads, and values that are unknown because something is not modeled.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use crate::machine::Machine;
 use crate::value::{self, Value};
 
 impl Machine<'_> {
-    /// A value that is not known because something is not modeled. It matters only where it is used.
+    /// A value that is unknown because something is not modeled, which matters only if it is used.
     pub(crate) fn imprecise(&mut self, bits: u8, why: &str) -> Term {
         if self.options.approximate {
             return self.terms.symbol("input", bits);
@@ -21,7 +21,7 @@ impl Machine<'_> {
         symbol
     }
 
-    /// Why a term depends on something that is not modeled, if it does.
+    /// Why a term depends on something not modeled, if it does.
     pub(crate) fn why_imprecise(&mut self, term: Term) -> Option<Rc<str>> {
         if self.imprecise.is_empty() {
             return None;
@@ -47,14 +47,14 @@ impl Machine<'_> {
         self.checked[&term].clone()
     }
 
-    /// A fresh symbol for what an event reads.
+    /// A fresh symbol for the value an event reads.
     pub(crate) fn read_symbol(&mut self, bits: u8) -> Term {
         let symbol = self.terms.symbol("read", bits);
         self.readers.insert(symbol, self.who);
         symbol
     }
 
-    /// Whether a term uses something that another thread read.
+    /// Whether a term depends on something another thread read.
     pub(crate) fn is_foreign(&self, term: Term) -> bool {
         let mut seen = FxHashSet::default();
         let mut stack = vec![term];
@@ -72,12 +72,12 @@ impl Machine<'_> {
         false
     }
 
-    /// Names the place in words, because the value may be used elsewhere.
+    /// Includes the place in the text, because the value may be used elsewhere.
     pub(crate) fn reason(&self, what: &str, at: At<'_>) -> String {
         format!("{what} at {}:{} is not modeled", at.place.file, at.place.line)
     }
 
-    /// Any value of a type; none where the type has none.
+    /// An arbitrary value of a type; `None` if the type has none.
     pub(crate) fn anything(&mut self, ty: &Type) -> Option<Value> {
         value::build(ty, &mut |bits| self.terms.symbol("input", bits)).ok()
     }

@@ -1,4 +1,4 @@
-//! pthreads: starting and joining. For locks see `locks.rs`.
+//! pthreads: creating and joining. Locks are in `locks.rs`.
 
 use crashproof_frontend::bitcode::ir::{FunctionId, Place};
 use crashproof_prove::program::{Action, ThreadId};
@@ -12,10 +12,10 @@ use crate::records::{Argument, Footprint, SHARING, Spawn};
 use crate::state::State;
 use crate::value::Value;
 
-/// More threads than this are refused.
+/// More threads are not supported.
 const MOST_THREADS: usize = 60;
 
-/// Handles of recovery's threads.
+/// Handles of recovery's threads start here.
 const FIRST_HELPER: u64 = 1 << 20;
 
 pub(crate) const HANDLERS: &[Handler] = &[
@@ -88,7 +88,7 @@ impl Machine<'_> {
         self.store_scalar(state, handle, number, false, at)?;
         let argument = match self.terms.constant(argument) {
             Some(known) => {
-                // Whatever it points to, both threads can reach; uses are noted and tell.
+                // Both threads can reach whatever it points to; recorded uses reveal sharing.
                 Argument::Known(known)
             }
             None => {
@@ -111,8 +111,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Runs a thread of recovery at once and to its end. That is as good as any schedule if it shares nothing that it or
-    /// others write, which is looked at as long as it may be running.
+    /// Runs a recovery thread immediately and to its end. That is equivalent to any schedule if it shares nothing that
+    /// it or others write, which is checked as long as it may be running.
     fn run_helper(
         &mut self,
         call: &mut Invocation<'_>,
@@ -186,7 +186,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Where a thread's argument or result is handed over.
+    /// The object through which a thread's argument or result is passed.
     fn handover(&mut self, thread: u32, what: Handover) -> ObjectId {
         let word = match what {
             Handover::Argument => "argument",
@@ -200,7 +200,7 @@ impl Machine<'_> {
         object
     }
 
-    /// What the first thread did to shared memory while it was alone is what others find.
+    /// The effects of the first thread on shared memory while it was alone become visible to the others.
     fn publish(&mut self, state: &mut State, at: At<'_>) -> Flow<()> {
         if !*self.fold {
             return Ok(());
@@ -276,7 +276,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Leaves a thread's result where a join looks for it, if one does.
+    /// Stores a thread's result for a join, if there is one.
     pub(crate) fn hand_over_result(&mut self, state: &mut State, result: Term, at: At<'_>) -> Flow<()> {
         let Who::Thread(thread) = self.who else { return Ok(()) };
         let Some(object) = self.objects.find(&Origin::Handover(thread, Handover::Result)) else {
@@ -286,7 +286,7 @@ impl Machine<'_> {
         self.store_scalar(state, address, result, false, at)
     }
 
-    /// Says that a thread has come to its end, if a join asks.
+    /// Signals that a thread has ended, if a join checks that.
     pub(crate) fn hand_over_end(&mut self, state: &mut State, at: At<'_>) -> Flow<()> {
         let Who::Thread(thread) = self.who else { return Ok(()) };
         if !self.objects.may_not_end.contains(&thread) {

@@ -1,14 +1,14 @@
-//! What the model of libpmemobj needs for transactions: an undo log, and a list of what is to be flushed.
+//! What the libpmemobj model needs for transactions: an undo log, and a list of ranges to flush.
 //!
-//! A log in persistent memory with entries of any length would cost many events, most of them for things that are
-//! known when the program is unrolled: where a range is and, mostly, what it held. So an entry is a word that holds the
-//! number of its transaction once the entry is durable, and only what is not known is written next to it. A number is
-//! committed by writing it to a word of its thread's; numbers grow, so an entry counts as long as its number is larger
-//! than what that word holds. Recovery goes through all entries that could have been made, the last first.
+//! A persistent log with entries of variable length would cost many events, most of them for data known when the
+//! program is unrolled: where a range is and, usually, what it held. So an entry is a word that holds the number of its
+//! transaction once the entry is durable, and only unknown data is written next to it. A transaction commits by writing
+//! its number to a word of its thread; numbers increase, so an entry is active as long as its number is larger than
+//! that word. Recovery visits all entries that could have been made, last first.
 //!
-//! Lines of the log are written one after the other, with fences between them. libpmemobj writes them together and tells
-//! by a checksum whether all of them arrived, which comes to the same; but an observer of all memory would
-//! take it for a program that is not robust.
+//! Lines of the log are written one after another, with fences in between. libpmemobj writes them together and uses a
+//! checksum to detect whether all of them arrived, which is equivalent, but an observer of all memory would consider
+//! that program not robust.
 
 use crashproof_prove::term::{Binary, Term};
 use rustc_hash::FxHashSet;
@@ -23,17 +23,17 @@ use crate::state::{self, State};
 const NO_FLUSH: u64 = 2;
 const NO_SNAPSHOT: u64 = 4;
 
-/// Where the address of a range that is not known is in the log, after the flag.
+/// The offset in the log, after the flag, of the address of an unknown range.
 const ADDRESS: u64 = 8;
 
 impl Machine<'_> {
-    /// The number of a new transaction: larger than all before.
+    /// The number of a new transaction, larger than all previous ones.
     pub(crate) fn transaction_number(&mut self) -> Term {
         self.transactions.numbers += 1;
         self.terms.number(self.transactions.numbers, 64)
     }
 
-    /// Adds a range to a transaction: what it holds is written down, durably, and it will be flushed.
+    /// Adds a range to a transaction: its content is logged durably, and it will be flushed.
     pub(crate) fn transaction_add(&mut self, state: &mut State, new: &NewRange, at: At<'_>) -> Flow<()> {
         let NewRange { number, start, bytes, flags, .. } = *new;
         if self.is_added(state, number, start, bytes) {
@@ -46,7 +46,7 @@ impl Machine<'_> {
         if flags & NO_SNAPSHOT == 0 { self.snapshot(state, new, at) } else { Ok(()) }
     }
 
-    /// Whether all of a range was added before on every path that leads here.
+    /// Whether a whole range was already added on every path that leads here.
     fn is_added(&self, state: &State, number: u64, start: Term, bytes: u64) -> bool {
         self.transactions.ranges.iter().rev().any(|range| {
             let covers = match (self.terms.constant(range.start), self.terms.constant(start)) {
@@ -111,7 +111,7 @@ impl Machine<'_> {
         self.store_fence(state, at)
     }
 
-    /// Flushes what a transaction has added and allocated; each line once.
+    /// Flushes what a transaction has added and allocated, each line once.
     pub(crate) fn transaction_flush(&mut self, state: &mut State, number: u64, at: At<'_>) -> Flow<()> {
         let line = px86::LINE_BYTES;
         let mut done: FxHashSet<(Vec<Term>, u64)> = FxHashSet::default();
@@ -140,7 +140,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Takes back what a transaction of the one who is executing has done, the last first.
+    /// Undoes the effects of the current thread's transaction, last first.
     pub(crate) fn transaction_undo(&mut self, state: &mut State, number: u64, at: At<'_>) -> Flow<()> {
         let who = self.who;
         let own = |entry: &&Entry| (entry.who, entry.number) == (who, number);
@@ -160,7 +160,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Undoes, in recovery, what was not committed.
+    /// During recovery, undoes what was not committed.
     pub(crate) fn transactions_recover(&mut self, state: &mut State, at: At<'_>) -> Flow<()> {
         if self.who != Who::Recovery {
             return Ok(());
@@ -199,7 +199,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Does something where all conditions hold, and nothing elsewhere.
+    /// Performs an action where all conditions hold, and nothing elsewhere.
     fn either(
         &mut self,
         state: &mut State,

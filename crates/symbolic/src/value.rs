@@ -12,7 +12,7 @@ pub(crate) enum Value {
     Members(Vec<Value>),
 }
 
-/// Bits of a scalar type; none if it is no scalar, or too wide.
+/// The width of a scalar type; `None` if it is not a scalar, or too wide.
 pub(crate) fn bits(ty: &Type) -> Option<u8> {
     match ty {
         Type::Int(bits) if *bits <= 64 => Some(*bits as u8),
@@ -22,17 +22,17 @@ pub(crate) fn bits(ty: &Type) -> Option<u8> {
     }
 }
 
-/// The members of a type that is held as several scalars, with their offsets.
+/// The members of a type held as several scalars, with their offsets.
 pub(crate) fn members(ty: &Type) -> Option<Vec<(u64, Type)>> {
     match ty {
         Type::Aggregate(aggregate) => Some(aggregate.members.clone()),
-        // As it is in memory: ten bytes.
+        // As in memory: ten bytes.
         Type::Float(80) => Some(vec![(0, Type::Int(64)), (8, Type::Int(16))]),
         _ => None,
     }
 }
 
-/// A value of some type, made scalar by scalar; the error names a type that is not supported.
+/// Builds a value of a type, scalar by scalar; the error names a type that is not supported.
 pub(crate) fn build(ty: &Type, scalar: &mut dyn FnMut(u8) -> Term) -> Result<Value, String> {
     if let Some(bits) = bits(ty) {
         return Ok(Value::Scalar(scalar(bits)));
@@ -60,7 +60,7 @@ pub(crate) fn choose(terms: &mut Terms, condition: Term, yes: &Value, no: &Value
     }
 }
 
-/// Whether two values are equal, as far as that is a term.
+/// Whether two values are equal, as a term.
 pub(crate) fn equal(terms: &mut Terms, a: &Value, b: &Value) -> Term {
     match (a, b) {
         (Value::Scalar(a), Value::Scalar(b)) => terms.equal(*a, *b),

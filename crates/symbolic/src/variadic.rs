@@ -1,8 +1,8 @@
-//! Functions with any number of arguments, as the x86-64 calling convention has them.
+//! Variadic functions in the x86-64 calling convention.
 //!
-//! What `va_arg` does is ordinary code by the time it gets here: it takes an argument out of the saved registers while
-//! there are some, and then out of memory. Here all registers are used up from the start, so that every argument is in
-//! memory, one after the other in words of eight bytes.
+//! By the time `va_arg` gets here it is ordinary code: it takes arguments from the saved registers while there are any,
+//! and then from memory. Here all registers count as used up from the start, so every argument is in memory, in
+//! consecutive words of eight bytes.
 
 use crashproof_prove::term::Term;
 
@@ -11,12 +11,12 @@ use crate::machine::{Flow, Machine};
 use crate::state::State;
 use crate::value::Value;
 
-/// Where the saved registers end: those for integers, those for floating-point numbers.
+/// The ends of the saved registers: for integers, and for floating-point numbers.
 const USED_UP: [u64; 2] = [48, 176];
 const WORD: u64 = 8;
 
 impl Machine<'_> {
-    /// `va_start`: fills the list that `va_arg` goes through.
+    /// `va_start`: initializes the list that `va_arg` traverses.
     pub(crate) fn start_arguments(
         &mut self,
         frame: &Frame,

@@ -1,7 +1,7 @@
-//! The front end against the ground truth: random litmus programs, turned into C, compiled, unrolled and asked. What
-//! recovery can find is exactly what the exhaustive machine says may survive.
+//! Compares the front end with the ground truth: random litmus programs are translated to C, compiled, unrolled and
+//! proved. Recovery can find exactly what the exhaustive machine says may survive.
 //!
-//! Recovery claims of every thinkable outcome that it does not occur; those claims that can be refuted are the
+//! For every conceivable outcome, recovery claims that it does not occur; the claims that can be refuted are the
 //! outcomes.
 
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ use proptest::test_runner::{Config, TestRunner};
 /// Locations hold 0 to 3; programs with other values are skipped.
 const VALUES: i64 = 4;
 
-/// More thinkable outcomes than this make slow tests.
+/// More conceivable outcomes than this make tests slow.
 const MOST: usize = 256;
 
 fn place(test: &Test, at: LocId) -> String {
@@ -39,7 +39,7 @@ fn claim(test: &Test, outcome: &[i64]) -> String {
     format!("!({})", equal.join(" && "))
 }
 
-/// All outcomes there could be.
+/// All conceivable outcomes.
 fn thinkable(test: &Test) -> Vec<Vec<i64>> {
     let mut all = vec![Vec::new()];
     for _ in test.location_ids() {
@@ -104,7 +104,7 @@ fn statement(test: &Test, op: &Op) -> Option<String> {
     })
 }
 
-/// The test as C; none if it uses what this translation does not know.
+/// The test as C; `None` if it uses something that the translation does not support.
 fn to_c(test: &Test, outcomes: &[Vec<i64>]) -> Option<String> {
     let mut text = String::from("#include <crashproof.h>\n#include <immintrin.h>\n#include <pthread.h>\n");
     for line in 0..test.lines {

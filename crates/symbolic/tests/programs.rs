@@ -1,4 +1,5 @@
-//! What is no program, and what is said of a program beside its verdict. Verdicts are in `tests/programs` at the root.
+//! Inputs that are not programs, and what is reported about a program besides its verdict. Verdicts are in
+//! `tests/programs` at the root.
 
 use crashproof_prove::prove::{self, Verdict};
 use crashproof_symbolic::Options;
@@ -66,7 +67,7 @@ fn what_is_no_source_is_named() {
     assert!(error.to_string().contains("main.rs is neither C or C++"), "{error}");
 }
 
-/// C++ has other names, calls that may throw, and memory from `new`.
+/// C++ has mangled names, calls that may throw, and memory from `new`.
 #[test]
 fn plain_programs_in_cpp_are_proved() {
     let directory = tempfile::tempdir().expect("a directory");

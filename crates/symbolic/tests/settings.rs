@@ -1,7 +1,7 @@
-//! However the prover is set, its answer is the one that the programs of `tests/programs` ask for.
+//! With every combination of settings, the prover gives the answers that the programs of `tests/programs` expect.
 //!
-//! `tests/programs` itself is judged with the defaults of the command line. Here are the other ways to encode a crash,
-//! claims that are asked one by one, and several solvers at the same time. Programs with variants are left out.
+//! `tests/programs` itself uses the defaults of the command line. This covers the other crash encodings, asking claims
+//! one by one, and parallel solvers. Programs with variants are left out.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crashproof_prove::encode::{CrashEncoding, Settings};
 use crashproof_prove::prove::{self, Verdict};
 use crashproof_symbolic::{Flushes, Options, Pool};
 
-/// What a program asks for.
+/// The expectation of a program.
 struct Question {
     verdict: String,
     robust: bool,
@@ -88,7 +88,7 @@ fn every_setting_gives_the_same_answer() {
     let settings = [
         ("full", at_once),
         ("partial", prove::Options { settings: partial, ..at_once }),
-        // With no patience for all claims at once, they are asked one by one, and by several.
+        // Without a budget for all claims at once, they are asked one by one, in parallel.
         ("one by one", prove::Options { look: 0, ..at_once }),
         ("by three", prove::Options { look: 0, helpers: 2, ..at_once }),
     ];
@@ -100,7 +100,7 @@ fn every_setting_gives_the_same_answer() {
             crashproof_symbolic::program(std::slice::from_ref(file), question.compiler, &question.options);
         let Ok(program) = program else { continue };
         for (name, options) in settings {
-            // Some of the programs are large; others have to answer for them.
+            // Some programs are large; the smaller ones cover the settings.
             let limits = options.limits.with_timeout(Duration::from_secs(5));
             let options = &prove::Options { limits, ..options };
             let report = match question.robust {
@@ -110,7 +110,7 @@ fn every_setting_gives_the_same_answer() {
             let verdict = match report.map(|report| report.verdict) {
                 Ok(Verdict::Holds) => "proved",
                 Ok(Verdict::Violated(_)) => "refuted",
-                // The command line looks further before it says so.
+                // The command line retries with larger bounds before it reports this.
                 Ok(Verdict::Unknown(_)) => continue,
                 Err(error) => panic!("{}: {error}", file.display()),
             };

@@ -196,7 +196,7 @@ fn expand(arguments: &[OsString], base: &Path, depth: u32, out: &mut Vec<String>
                         let words: Vec<OsString> = split(&content).into_iter().map(OsString::from).collect();
                         expand(&words, base, depth + 1, out)?;
                     }
-                    // As clang has it: what is no file is an argument.
+                    // As in clang: anything that is not a file is an argument.
                     Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => out.push(text.into_owned()),
                     Err(cause) => return Err(Error::ResponseFile { path, cause }),
                 }

@@ -44,7 +44,7 @@ pub fn require_llvm(toolchain: Option<&OsStr>) -> Result<(), Error> {
         Some((version, llvm)) if llvm.split('.').next() != Some(crate::LLVM) => {
             Err(Error::OtherLlvm { version: version.to_owned(), llvm: llvm.to_owned() })
         }
-        // Whoever does not say what it is may be a wrapper of the user's; lld will tell.
+        // An unrecognized linker may be a wrapper of the user's; lld will report an error.
         _ => Ok(()),
     }
 }

@@ -73,7 +73,7 @@ impl Toolchain {
             };
         }
         let is_cxx = |kind: &Option<FileKind>| *kind == Some(FileKind::Source(Language::Cxx));
-        // clang++ would take C for C++; clang goes by the names of the files, and must only be told to link like clang++.
+        // clang++ would compile C as C++; clang decides by file name, and only needs to link like clang++.
         let language = if kinds.iter().all(is_cxx) { Language::Cxx } else { Language::C };
         let mut all: Vec<OsString> =
             ["-O1", "-g", "-pthread"].iter().chain(&FEATURES).map(OsString::from).collect();

@@ -1,4 +1,4 @@
-//! libpmem and libpmem2 in a link line are the runtime, whatever is installed.
+//! In a link line, libpmem and libpmem2 mean the runtime, whether or not they are installed.
 //!
 //! The runtime provides their functions. Another copy would come before it in the order of lookup, and what that does to
 //! persistent memory would be its own business; a missing one would end the link. Only a copy that was itself built with
@@ -13,8 +13,8 @@ const NAMES: [&str; 2] = ["pmem", "pmem2"];
 /// What instrumented code refers to.
 const INSTRUMENTED: &[u8] = b"__crashproof_register_module";
 
-/// A command line without the libraries that the runtime stands for; none if it has none. Response files are read by the
-/// caller: `words` is the command line with them in their place.
+/// A command line without the libraries that the runtime replaces; `None` if it has none. Response files are read by
+/// the caller: `words` is the command line with them in their place.
 pub(crate) fn without(words: &[String]) -> Option<Vec<OsString>> {
     let directories = search_path(words);
     let mut kept = Vec::new();

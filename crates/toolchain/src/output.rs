@@ -1,6 +1,6 @@
 //! What a program prints that is run for its answer.
 //!
-//! Not `Command::output`: it panics if the pipe cannot be read, and a machine at its limits is no reason to.
+//! Not `Command::output`: it panics if the pipe cannot be read, and a machine at its limits should not cause a panic.
 
 use std::io::{self, Read};
 use std::process::{Child, Command, Output, Stdio};

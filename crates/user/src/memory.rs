@@ -37,7 +37,7 @@ pub struct Root<T: Persistent> {
     own: PhantomData<T>,
 }
 
-/// Is there a root object in use? Under the checker all threads share it.
+/// Is a root object in use? Under the checker all threads share it.
 static IN_USE: AtomicBool = AtomicBool::new(false);
 
 thread_local! {

@@ -53,7 +53,7 @@
 //@ lint: flush-unmodified at flush-unmodified
 //@ prove: unknown (is not modeled)
 //@ variant private: -DPRIVATE
-//@ check: unknown (privately)
+//@ check: unknown (also mapped privately)
 //@ figures: 3 crash points, 4 recoveries
 //@ lint: split-update at LOST
 //@ lint: flush-unmodified at flush-unmodified

@@ -3,7 +3,7 @@
 //@ lint: unflushed-write at FIRST
 //@ lint: unflushed-write at SECOND
 //@ lint: unflushed-write at recovery-fails
-//@ prove: refuted (not always true)
+//@ prove: refuted (claim can fail)
 //@ variant robust:
 //@ check: recovery-fails at SECOND
 //@ check: recovery-fails at recovery-fails

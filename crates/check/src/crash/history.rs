@@ -1,7 +1,7 @@
-//! Who stored what, and what happened before it: the recorded run as the robustness analysis needs it.
+//! Which stores an execution made and what happened before each: the recorded run as the robustness analysis needs it.
 //!
-//! A store is known by its place in the trace, where it took effect. What happens before it is decided when it is
-//! issued (PSan, Figure 3): if it waited in a store buffer the trace says when that was.
+//! A store is identified by the place in the trace at which it took effect. What happens before it is determined when
+//! it is issued (PSan, Figure 3); if it waited in a store buffer, the trace says when that was.
 
 use std::collections::VecDeque;
 
@@ -10,23 +10,23 @@ use px86::robust::{Issued, Order};
 use px86::{Kind, LINE_BYTES, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// No store: what memory held before the run.
+/// No store: the content from before the run.
 const NOBODY: u32 = u32::MAX;
 
 /// One execution's stores.
 pub(crate) struct History<'a> {
     pub(crate) records: &'a [Record],
     pub(crate) order: Order,
-    /// The stores to each line, by their place in the trace.
+    /// The stores to each line, by their places in the trace.
     lines: FxHashMap<Line, Vec<u32>>,
-    /// When stores that waited were issued; the others were when they took effect.
+    /// When buffered stores were issued; all others were issued when they took effect.
     issued: FxHashMap<u32, u32>,
-    /// Stores that the program says may be lost at any time.
+    /// Stores the program declares may be lost at any time.
     tolerated: FxHashSet<u32>,
 }
 
 impl<'a> History<'a> {
-    /// Nothing is known, and nobody will ask.
+    /// An empty history, for checks that never consult it.
     pub(crate) fn unknown() -> History<'static> {
         History {
             records: &[],
@@ -41,7 +41,7 @@ impl<'a> History<'a> {
         let mut history = History { records, ..History::unknown() };
         let threads = records.iter().any(|record| record.kind() == record::SPAWN);
         let mut readers = threads.then(Readers::default);
-        // How many brackets each thread is in.
+        // Nesting depth of tolerating brackets per thread.
         let mut tolerating: FxHashMap<u16, u32> = FxHashMap::default();
         for (at, record) in records.iter().enumerate() {
             let at = at as u32;
@@ -67,7 +67,7 @@ impl<'a> History<'a> {
         history
     }
 
-    /// Who issued a store, and when.
+    /// The thread that issued a store, and when.
     pub(crate) fn issued(&self, store: u32) -> Issued {
         let at = self.issued.get(&store).copied().unwrap_or(store);
         Issued { thread: self.records[store as usize].thread(), at }
@@ -77,7 +77,7 @@ impl<'a> History<'a> {
         self.tolerated.contains(&store)
     }
 
-    /// The last stores before the place `before` of the trace to the bytes of a line that `wanted` has bits for.
+    /// The last stores before place `before` of the trace to the bytes of a line selected by `wanted`.
     pub(crate) fn last_writers(&self, line: Line, mut wanted: u64, before: u32) -> Vec<u32> {
         let mut writers = Vec::new();
         let Some(stores) = self.lines.get(&line) else { return writers };
@@ -95,26 +95,26 @@ impl<'a> History<'a> {
         writers
     }
 
-    /// The last store to a line before the place `before` of the trace.
+    /// The last store to a line before place `before` of the trace.
     pub(crate) fn last_store(&self, line: Line, before: u32) -> Option<u32> {
         let stores = self.lines.get(&line)?;
         Some(stores[stores.partition_point(|store| *store < before).checked_sub(1)?])
     }
 }
 
-/// The bytes of its line that an access within one covers; a bit each.
+/// The bytes of its line that an access covers, a bit each; it does not cross the line.
 pub(crate) fn bits(address: u64, width: u8) -> u64 {
     (u64::MAX >> (64 - u32::from(width.clamp(1, 64)))) << (address % LINE_BYTES)
 }
 
-/// What is needed to find out which store a load of several threads read from.
+/// State for finding the store that a load of a multithreaded run read from.
 #[derive(Default)]
 struct Readers {
-    /// Who stored each byte last.
+    /// The last store to each byte.
     writers: FxHashMap<Line, [u32; LINE_BYTES as usize]>,
-    /// The stores of each thread that wait: the record of their issue, its place, and whether they are tolerated.
+    /// Each thread's buffered stores: the record of the issue, its place, and whether the store is tolerated.
     waiting: FxHashMap<u16, VecDeque<(Record, u32, bool)>>,
-    /// Who changed each thing that orders threads last, and when.
+    /// The last change of each synchronizing object: the thread, and when.
     changed: FxHashMap<u64, (u16, u32)>,
 }
 
@@ -154,7 +154,8 @@ impl Readers {
         }
     }
 
-    /// A store takes effect; if it waited, when it was issued is known. Of equal ones the oldest leaves first.
+    /// A store takes effect; if it was buffered, its issue is now known. Of equal stores the oldest leaves the buffer
+    /// first.
     fn leaves(&mut self, history: &mut History, at: u32, store: &Record) {
         let Some(waiting) = self.waiting.get_mut(&store.thread()) else { return };
         let same = |issued: &Record| {
@@ -175,7 +176,7 @@ impl Readers {
         let Some(writers) = self.writers.get(&Line::containing(load.address())) else { return };
         let mut known = NOBODY;
         for address in load.address()..load.address() + u64::from(load.width()) {
-            // From its own buffer the thread learns nothing new.
+            // A thread learns nothing new from its own buffer.
             let own = |(store, ..): &(Record, u32, bool)| {
                 (store.address()..store.address() + u64::from(store.width())).contains(&address)
             };

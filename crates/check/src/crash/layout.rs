@@ -1,7 +1,7 @@
-//! The other way to keep two stores in order: on one cache line (PSan, section 5.2, and FAST_FAIR's header).
+//! The other way to keep two stores in order: put them on one cache line (PSan, section 5.2, and FAST_FAIR's header).
 //!
-//! Which fields were stored to is read off the source, and looked for in the debug information: a structure with
-//! fields of these names, as far apart as the addresses are. If there is none, nothing is said.
+//! The fields stored to are read off the source, then looked up in the debug information: a structure with fields of
+//! these names, at the same distance as the addresses. Without a match there is no advice.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::debug_info;
 
-/// A field, perhaps of a structure within the structure.
+/// A field, possibly of a nested structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Field {
     name: String,
@@ -27,26 +27,26 @@ struct Field {
 struct Structure {
     name: String,
     bytes: u64,
-    /// By offset; only those of the structure itself.
+    /// By offset; only the structure's own.
     fields: Vec<Field>,
 }
 
-/// What the debug information of a program says about it.
+/// The relevant debug information of a program.
 #[derive(Default)]
 struct Debug {
     structures: Vec<Structure>,
-    /// Where its sources were compiled: names of files may be relative to that.
+    /// The compilation directories: file names may be relative to them.
     directories: BTreeSet<PathBuf>,
 }
 
 impl Debug {
-    /// The text of a source, found from here or from where it was compiled.
+    /// The text of a source, relative to the current or the compilation directory.
     fn source(&self, file: &str) -> Option<String> {
         let compiled = self.directories.iter().map(|directory| directory.join(file));
         std::iter::once(PathBuf::from(file)).chain(compiled).find_map(|path| fs::read_to_string(path).ok())
     }
 
-    /// The name of the field, or variable, that the store at a place assigns to.
+    /// The name of the field or variable that the store at a place assigns to.
     fn field_name(&self, place: &Place) -> Option<String> {
         let text = self.source(&place.file)?;
         let line = text.lines().nth(place.line.checked_sub(1)? as usize)?;
@@ -54,7 +54,7 @@ impl Debug {
     }
 }
 
-/// The structures of a program, read from its debug information when first asked for.
+/// The structures of a program, read from its debug information on first use.
 pub(crate) struct Layouts<'a> {
     program: &'a Path,
     debug: Option<Debug>,
@@ -65,7 +65,7 @@ impl Layouts<'_> {
         Layouts { program, debug: None }
     }
 
-    /// Which layout would keep two stores in order, given where in the source they are and their addresses.
+    /// The layout that would keep two stores in order, given their places in the source and their addresses.
     pub(crate) fn advice(&mut self, lost: (&Place, u64), survived: (&Place, u64)) -> Option<String> {
         let debug = self.debug.get_or_insert_with(|| read(self.program).unwrap_or_default());
         let (lost_name, survived_name) = (debug.field_name(lost.0)?, debug.field_name(survived.0)?);
@@ -74,14 +74,14 @@ impl Layouts<'_> {
     }
 }
 
-/// Two stores: the name of the field, and the address.
+/// Two stores: field name and address of each.
 struct Pair<'a> {
     lost: (&'a str, u64),
     survived: (&'a str, u64),
 }
 
 impl Pair<'_> {
-    /// What to do if both are fields of this structure; of several structures the smallest is meant.
+    /// The advice if both are fields of this structure; of several matching structures the smallest is chosen.
     fn within(&self, structure: &Structure) -> Option<(u64, String)> {
         let named =
             |name: &str| structure.fields.iter().filter(move |field| field.name == name).collect::<Vec<_>>();
@@ -100,7 +100,7 @@ impl Pair<'_> {
 }
 
 impl Structure {
-    /// `base` is where in its line the structure begins.
+    /// `base` is the structure's offset in its line.
     fn advice(&self, lost: &Field, survived: &Field, base: u64) -> String {
         let same_line = |a: u64, a_bytes: u64, b: u64, b_bytes: u64| {
             a.min(b) / LINE_BYTES == (a + a_bytes).max(b + b_bytes).saturating_sub(1) / LINE_BYTES
@@ -136,7 +136,8 @@ impl Structure {
         format!("{head}, too large for one line")
     }
 
-    /// The fields without padding, the largest alignment first, and what padding there is now; none if there is none.
+    /// The fields without padding, largest alignment first, and a description of the current padding; `None` if there
+    /// is none.
     fn packed(&self) -> Option<(Vec<Field>, String)> {
         let mut holes = Vec::new();
         for pair in self.fields.windows(2) {
@@ -150,13 +151,13 @@ impl Structure {
         if holes.is_empty() {
             return None;
         }
-        // Only fields smaller than a word can leave holes; the others keep their order, at their place among them.
+        // Only fields smaller than a word can leave holes; the others keep their order and place.
         let mut fields = self.fields.clone();
         let alignment = |field: &Field| 1 << field.bytes.trailing_zeros().min(3);
         let mut small: Vec<usize> = (0..fields.len()).filter(|&index| fields[index].bytes < 8).collect();
         let order = small.clone();
         small.sort_by_key(|&index| std::cmp::Reverse(alignment(&fields[index])));
-        // All small fields together, where the first of them was.
+        // All small fields together, in place of the first one.
         let moved: Vec<Field> = small.iter().map(|&index| fields[index].clone()).collect();
         let first = *order.first()?;
         for &index in order.iter().rev() {
@@ -173,7 +174,7 @@ impl Structure {
     }
 }
 
-/// `column` is that of the assignment's operator, or of the call that stores.
+/// `column` is that of the assignment operator, or of the call that stores.
 fn name_in(line: &str, column: usize) -> Option<String> {
     let at = line.get(..column.checked_sub(1)?).map(str::len)?;
     let operator = line[at..].starts_with(['=', '+', '-', '|', '&', '^', '*', '/', '<', '>', '%']);
@@ -193,12 +194,12 @@ fn name_in(line: &str, column: usize) -> Option<String> {
     (!name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit())).then(|| name.to_owned())
 }
 
-/// All structures of a program; none if it has no debug information, or what is there cannot be read.
+/// All structures of a program; `None` without readable debug information.
 fn read(program: &Path) -> Option<Debug> {
     let mut debug = Debug::default();
     debug_info::for_each_unit(program, |dwarf, unit| {
         debug.directories.extend(debug_info::text(unit.comp_dir).map(PathBuf::from));
-        // What cannot be read is left out: it is advice.
+        // Unreadable units are skipped: this is only advice.
         let _ = read_unit(dwarf, unit, &mut debug.structures);
     })?;
     debug.structures.sort_by(|a, b| (&a.name, a.bytes).cmp(&(&b.name, b.bytes)));
@@ -206,12 +207,12 @@ fn read(program: &Path) -> Option<Debug> {
     Some(debug)
 }
 
-/// What is known of a type before all are.
+/// A type before all types are resolved.
 struct Type {
     tag: DwTag,
     bytes: Option<u64>,
     of: Option<UnitOffset>,
-    /// Of arrays.
+    /// Length, for arrays.
     count: u64,
 }
 
@@ -222,7 +223,7 @@ fn read_unit(
 ) -> gimli::Result<()> {
     let mut types: FxHashMap<UnitOffset, Type> = FxHashMap::default();
     let mut found: Vec<(UnitOffset, Structure, Vec<Option<UnitOffset>>)> = Vec::new();
-    // What the current entry is in, by depth.
+    // The entries that enclose the current one, by depth.
     let mut parents: Vec<(isize, UnitOffset)> = Vec::new();
     let mut named: Vec<(UnitOffset, String)> = Vec::new();
     let mut entries = unit.entries();

@@ -1,11 +1,11 @@
-//! What a crash may leave behind.
+//! The crash states a crash may leave.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `timeline` | a recorded run, replayed through px86 up to any moment; its crash points |
+//!  `timeline` | a recorded run, replayed through px86 to any point; its crash points |
 //! | `state` | crash states: what each line may hold after one or several crashes |
-//! | `reads` | what recovery reads of it |
-//! | `history` | who stored what, and what happened before it |
+//!  `reads` | what recovery reads from a crash state |
+//!  `history` | which stores were made, and what happened before each |
 //! | `layout` | which layout of a structure would make a flush unnecessary |
 //!
 //! Ordering rules are px86's alone. Nothing here runs a program.

@@ -1,29 +1,29 @@
-//! What a recovery reads from before the crash, and which of its reads count for robustness.
+//! What a recovery reads from before the crash, and which of these reads count for robustness.
 
 use crashproof_protocol::{Record, record};
 use px86::Kind;
 use rustc_hash::FxHashMap;
 
-/// A load of a recovery that sees what was there before the crash.
+/// A recovery's load of pre-crash content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
     pub(crate) site: u32,
     pub(crate) address: u64,
     pub(crate) width: u8,
     pub(crate) value: u64,
-    /// May the line have held something else?
+    /// Could the line have held something else?
     pub(crate) open: bool,
 }
 
 /// The reads of a recovery, in order.
 pub(crate) type Reads = Vec<Read>;
 
-/// Which of a recovery's reads do not count for robustness: those under a checksum that did not match, and those
-/// that the program says it tolerates anything of.
+/// The reads of a recovery that do not count for robustness: those under a checksum that did not match, and those whose
+/// value the program tolerates.
 pub(crate) fn ignored(records: &[Record]) -> Vec<u32> {
     let mut ignored = Vec::new();
     let mut number = 0;
-    // For each thread, the brackets it is in, with the reads since each began.
+    // Per thread, its open brackets with the reads since each began.
     let mut open: FxHashMap<u16, Vec<Vec<u32>>> = FxHashMap::default();
     for next in records {
         match next.kind() {
@@ -35,7 +35,7 @@ pub(crate) fn ignored(records: &[Record]) -> Vec<u32> {
                 let brackets = open.entry(next.thread()).or_default();
                 let reads = brackets.pop().unwrap_or_default();
                 match brackets.last_mut() {
-                    // It is up to the bracket around it.
+                    // The enclosing bracket decides.
                     Some(outer) if matched => outer.extend(reads),
                     None if matched => {}
                     _ => ignored.extend(reads),
@@ -50,14 +50,14 @@ pub(crate) fn ignored(records: &[Record]) -> Vec<u32> {
             _ => {}
         }
     }
-    // A checksum that never came to be compared.
+    // A checksum that was never compared.
     ignored.extend(open.into_values().flatten().flatten());
     ignored.sort_unstable();
     ignored
 }
 
-/// What a recovery that crashed after these records had read, as far as that counts for robustness. `reads` is all
-/// it would have read.
+/// What a recovery had read when it crashed after these records, as far as that counts for robustness. `reads` is
+/// everything the complete recovery would have read.
 pub(crate) fn had_read(records: &[Record], reads: &Reads, ignored: &[u32]) -> Reads {
     let loads = records.iter().filter(|record| record.kind() == Kind::Load as u8).count();
     let counts = |(index, _): &(usize, &Read)| ignored.binary_search(&(*index as u32)).is_err();

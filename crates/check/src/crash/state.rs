@@ -1,7 +1,7 @@
-//! Crash states: what each line may hold after a crash, or after several in a row.
+//! Crash states: what each line may hold after one crash or several in a row.
 //!
-//! Which stores of a line may be missing is px86's to say (`timeline`); here lines are combined, over all executions that
-//! crashed. States are never enumerated: `search` asks for the contents of the lines that recovery reads.
+//! px86 determines which stores of a line may be missing (`timeline`); this module combines lines, over all executions
+//! that crashed. States are never enumerated: `search` asks for the contents of the lines that recovery reads.
 
 use std::ops::Range;
 
@@ -16,19 +16,19 @@ use crate::crash::reads::Read;
 use crate::crash::timeline::Timeline;
 use crate::subject::Bytes;
 
-/// How many crashes in a row are possible at most.
+/// The maximum number of consecutive crashes.
 pub const MAX_CRASHES: usize = 4;
 
 /// One possible content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) bytes: Bytes,
-    /// For each execution that crashed, how many of the stores that it may have lost were kept.
+    /// For each execution that crashed, how many of its open stores survived.
     pub(crate) kept: [u32; MAX_CRASHES],
 }
 
 impl Content {
-    /// The content with the most surviving stores: of several that explain the same reads it loses the least.
+    /// The content with the most surviving stores: of several that explain the same reads, the one that loses least.
     pub(crate) fn most_kept(contents: &[Content]) -> &Content {
         contents
             .iter()
@@ -37,46 +37,46 @@ impl Content {
     }
 }
 
-/// What recovery's reads have revealed: lines, and the contents that agree with everything read of them.
+/// What recovery's reads have revealed: per line, the contents consistent with everything read from it.
 pub(crate) type Revealed = FxHashMap<Line, Vec<Content>>;
 
-/// What each open line is to hold.
+/// The chosen content of each open line.
 pub(crate) type Chosen = FxHashMap<Line, Bytes>;
 
 /// The stores to a line that persisted, oldest first.
 pub(crate) type Persisted = FxHashMap<Line, Vec<CachedStore>>;
 
-/// One crash: where it came, and how much of each line survived.
+/// One crash: its crash point, and how much of each line survived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChosenCrash {
-    /// How many records had taken effect when it came.
+    /// The number of records that had taken effect.
     pub at: usize,
-    /// Lines of which stores were lost: number, and how many of its open stores survived.
+    /// Lines that lost stores: line number, and how many of its open stores survived.
     pub kept: Vec<(u64, usize)>,
 }
 
-/// A recovery that crashed in its turn.
+/// A recovery that crashed itself.
 #[derive(Clone, Copy)]
 pub(crate) struct Later<'a> {
-    /// What its reads had revealed about the crash before it.
+    /// What its reads revealed about the previous crash.
     pub(crate) revealed: &'a Revealed,
-    /// How far it had come.
+    /// How far it got.
     pub(crate) timeline: &'a Timeline,
-    /// Its stores that surely persisted.
+    /// Its stores that certainly persisted.
     pub(crate) persisted: &'a Persisted,
     /// Its stores, and what happened before them.
     pub(crate) history: &'a History<'a>,
     /// What it had read, as far as that counts for robustness.
     pub(crate) reads: &'a [Read],
-    /// All it did.
+    /// All its records.
     pub(crate) records: &'a [Record],
 }
 
-/// The executions that crashed, and what is known of each.
+/// The executions that crashed.
 #[derive(Clone)]
 pub(crate) struct CrashState<'a> {
     pub(crate) first: &'a Timeline,
-    /// All that the first execution does.
+    /// All records of the first execution.
     pub(crate) records: &'a [Record],
     /// Its stores, and what happened before them.
     pub(crate) history: &'a History<'a>,
@@ -84,7 +84,7 @@ pub(crate) struct CrashState<'a> {
 }
 
 impl<'a> CrashState<'a> {
-    /// The same, and then the recovery crashes, too.
+    /// The state after the recovery crashes, too.
     pub(crate) fn then<'s>(&self, later: Later<'s>) -> CrashState<'s>
     where
         'a: 's,
@@ -94,12 +94,12 @@ impl<'a> CrashState<'a> {
         state
     }
 
-    /// All that an execution does, counted from the first.
+    /// All records of an execution, counted from the first.
     pub(crate) fn records(&self, level: usize) -> &'a [Record] {
         level.checked_sub(1).map_or(self.records, |before| self.later[before].records)
     }
 
-    /// What the recovery after an execution revealed about what that lost; `last` for the last execution.
+    /// What the recovery after an execution revealed about that execution's losses; `last` for the last one.
     pub(crate) fn revealed<'r>(&'r self, level: usize, last: &'r Revealed) -> &'r Revealed {
         self.later.get(level).map_or(last, |later| later.revealed)
     }
@@ -123,7 +123,7 @@ impl<'a> CrashState<'a> {
         self.later.last().map_or(self.first, |later| later.timeline)
     }
 
-    /// May the line hold anything but what the image says?
+    /// Could the line hold anything but the image's content?
     pub(crate) fn is_open(&self, line: Line) -> bool {
         self.timelines().any(|timeline| timeline.is_open(line))
             || self.later.iter().any(|later| later.persisted.contains_key(&line))
@@ -135,11 +135,11 @@ impl<'a> CrashState<'a> {
         lines
     }
 
-    /// Everything a line may hold, given what it surely held when the first execution crashed.
+    /// Everything a line may hold, given its certain content when the first execution crashed.
     ///
-    /// Contents that are equal byte for byte are one; the one with the most stores kept stands for them.
+    /// Contents equal byte for byte are merged, keeping the one with the most surviving stores.
     pub(crate) fn contents(&self, line: Line, certain: Bytes) -> Vec<Content> {
-        // What is taken to have persisted is part of the image.
+        // Stores assumed to persist are part of the image.
         let assumed = self.first.assumed(line);
         let mut nothing_kept = Content { bytes: certain, kept: [0; MAX_CRASHES] };
         nothing_kept.kept[0] = assumed as u32;
@@ -158,7 +158,7 @@ impl<'a> CrashState<'a> {
         all
     }
 
-    /// What a line may hold, given what recovery's reads revealed; `certain` is what it surely held.
+    /// What a line may hold, given what recovery's reads revealed; `certain` is its certain content.
     pub(crate) fn contents_given(
         &self,
         line: Line,
@@ -170,27 +170,28 @@ impl<'a> CrashState<'a> {
         all
     }
 
-    /// Is there obviously no robustness violation? At most one line is open, and nothing that has persisted was issued
-    /// after the first of its open stores: whatever is lost, nothing younger can have survived on another line. This
-    /// holds for most crashes of programs that persist one thing after the other.
+    /// Is there obviously no robustness violation? At most one line is open, and nothing that persisted was issued
+    /// after the first of its open stores: no younger store on another line can have survived a lost one. This holds
+    /// for most crashes of programs that persist one thing at a time.
     pub(crate) fn is_obviously_robust(&self) -> bool {
         let one_is_open = self.first.open_lines().nth(1).is_none();
         one_is_open && self.later.is_empty() && self.may_lose_all()
     }
 
-    /// Could a machine without caches have left what surely persisted, and nothing else? Whatever may be lost is younger.
+    /// Could a machine without caches have left exactly the stores that certainly persisted? All stores that may be
+    /// lost are younger.
     pub(crate) fn may_lose_all(&self) -> bool {
         if self.first.overtakes() {
             return false;
         }
         let certain = self.first.certain_until();
-        // Its place in the trace is when a store took effect; nothing takes effect before it is issued.
+        // A store's place in the trace is when it took effect, which is never before its issue.
         let open = |line| self.first.each_store(line).skip(self.first.assumed(line));
         let mut stores = self.first.open_lines().flat_map(open);
         stores.all(|store| self.history.issued(store.tag).at >= certain)
     }
 
-    /// What a line holds if these many of its open stores survived each crash; all, where nothing is said.
+    /// A line's content if this many of its open stores survived each crash; all of them where nothing is specified.
     pub(crate) fn chosen(&self, line: Line, certain: Bytes, crashes: &[ChosenCrash]) -> Bytes {
         let mut bytes = certain;
         for (level, (timeline, crash)) in self.timelines().zip(crashes).enumerate() {
@@ -201,7 +202,7 @@ impl<'a> CrashState<'a> {
     }
 }
 
-/// What an execution and its crash make of a line: its stores that persisted, and those that were chosen to survive.
+/// Applies an execution and its crash to a line: the stores that persisted, and those chosen to survive.
 pub(crate) fn survive(
     bytes: &mut Bytes,
     line: Line,
@@ -214,15 +215,15 @@ pub(crate) fn survive(
     let open = timeline.stores(line);
     let kept = crash.kept.iter().find(|(number, _)| *number == timeline.unit(line).0);
     let mut kept = kept.map_or(open.len(), |(_, kept)| (*kept).min(open.len()));
-    // What one `write` stored survives whole.
+    // Everything stored by one `write` survives together.
     while kept > 0 && kept < open.len() && timeline.are_joined(&open[kept - 1], &open[kept]) {
         kept += 1;
     }
     open[..kept].iter().for_each(|store| apply(line, bytes, store));
 }
 
-/// Leaves the contents of a line that agree with what was revealed of those that survive together with it: the same of
-/// their stores were kept.
+/// Retains the contents of a line consistent with what was revealed about lines that survive together with it: the same
+/// stores survived.
 pub(crate) fn agree(contents: &mut Vec<Content>, line: Line, together: &Range<u64>, revealed: &Revealed) {
     for other in together.clone().map(Line).filter(|other| *other != line) {
         if let Some(known) = revealed.get(&other) {
@@ -231,7 +232,7 @@ pub(crate) fn agree(contents: &mut Vec<Content>, line: Line, together: &Range<u6
     }
 }
 
-/// Writes a store into a line, unless it is to another one.
+/// Writes a store into a line, unless it is to another line.
 pub(crate) fn apply(line: Line, bytes: &mut Bytes, store: &CachedStore) {
     if Line::containing(store.event.address) != line {
         return;
@@ -241,9 +242,10 @@ pub(crate) fn apply(line: Line, bytes: &mut Bytes, store: &CachedStore) {
     bytes[start..start + width].copy_from_slice(&store.event.value.to_le_bytes()[..width]);
 }
 
-/// Each content as it is, and with one more of the execution's open stores kept, and one more.
+/// Extends each content by every possible number of surviving open stores of the execution.
 ///
-/// Contents that are equal are one, unless others survive together with the line: then how much was kept matters.
+/// Equal contents are merged, unless other lines survive together with this one: then the number of surviving stores
+/// matters.
 fn extend(
     before: &[Content],
     level: usize,
@@ -285,7 +287,7 @@ pub(crate) fn value(bytes: &Bytes, address: u64, width: u8) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// The contents by the value they show at `address`, those with the most surviving stores first.
+/// Groups contents by the value at `address`, those with the most surviving stores first.
 pub(crate) fn group(all: &[Content], address: u64, width: u8) -> Vec<(u64, Vec<Content>)> {
     let mut groups: Vec<(u64, Vec<Content>)> = Vec::new();
     for content in all.iter().rev() {

@@ -1,4 +1,4 @@
-//! A recorded run, replayed through px86 up to any moment, and its crash points.
+//! A recorded run, replayed through px86 to any point, and its crash points.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,64 +11,65 @@ use rustc_hash::FxHashMap;
 
 use crate::subject::Durable;
 
-/// A run, somewhere in its course.
+/// A run at some point of its course.
 pub(crate) struct Timeline {
     execution: Execution,
-    /// Records that have taken effect.
+    /// The number of records that have taken effect.
     pub(crate) at: usize,
-    /// Lines of which something may be lost.
+    /// Lines that may lose stores.
     open: BTreeSet<Line>,
-    /// Non-temporal stores that come later in the program and may have overtaken what comes next; see
+    /// Non-temporal stores that come later in the program but may have overtaken the next records; see
     /// [`Timeline::look_ahead`].
     early: BTreeMap<Line, Vec<CachedStore>>,
-    /// Stores that those overtook: they have not persisted, although something younger may have. Only where caches
-    /// survive; elsewhere they can be lost later, too.
+    /// Stores overtaken by those: they have not persisted, although something younger may have. Used only with
+    /// persistent caches; elsewhere these stores can be lost later, too.
     overtaken: BTreeMap<Line, Vec<CachedStore>>,
-    /// Non-temporal stores of a thread that is alone, where caches survive: they may still be waiting, while later
-    /// stores are safe at once. (Where caches are lost, a line that was not written back says the same.)
+    /// Non-temporal stores of a single-threaded program with persistent caches: they may still be pending, while later
+    /// stores persist at once. (Without persistent caches, a line that was not written back expresses the same.)
     late: BTreeMap<Line, Vec<CachedStore>>,
-    /// What is durable at once, as it is now.
+    /// The current state of what is durable at once.
     pub(crate) durable: Durable,
-    /// Was anything stored since the last crash?
+    /// Has anything been stored since the last crash point?
     written: bool,
+    /// Was a size or a name made durable at once since then?
+    settled: bool,
     platform: Platform,
-    /// The site of the last record, and of the next one if there is one.
+    /// The site of the last record, and of the next one, if any.
     last_site: u32,
     next_site: Option<u32>,
     moments: Moments,
-    /// Where the next non-temporal store and the next fence are, if that lies ahead; see
-    /// [`Timeline::may_be_overtaken`].
+    /// The places of the next non-temporal store and the next fence, if ahead; see [`Timeline::may_be_overtaken`].
     next_non_temporal: usize,
     next_fence: usize,
     /// The youngest store that has certainly persisted, by its place in the trace.
     certain_until: u32,
-    /// Lines that may hold something else than before; see [`Timeline::take_changed`].
+    /// Lines whose possible contents have changed; see [`Timeline::take_changed`].
     changed: Vec<Line>,
-    /// Calls of `write` to files on a disk, by the stores that are theirs.
+    /// Calls of `write` to files on a disk, as ranges of their stores.
     writes: Vec<std::ops::Range<u32>>,
-    /// Sites whose stores are taken to persist at once; see [`Timeline::assume`].
+    /// Sites whose stores are assumed to persist at once; see [`Timeline::assume`].
     assumed_sites: BTreeSet<u32>,
-    /// How many of a line's open stores, oldest first, are taken to have persisted. They still count among
-    /// [`Timeline::stores`], so that "so many survived" means the same with and without assumptions.
+    /// How many of a line's open stores, oldest first, are assumed to have persisted. They still count among
+    /// [`Timeline::stores`], so that numbers of surviving stores mean the same with and without assumptions.
     assumed: FxHashMap<Line, usize>,
 }
 
-/// The model's moment for each length of the trace, since there is more than one thread: a `clflushopt` may
-/// have waited in a store buffer, and counts from when it was issued.
+/// The model's time for each length of the trace since the second thread was created: a `clflushopt` may have waited in
+/// a store buffer, and counts from its issue.
 #[derive(Default)]
 pub(crate) struct Moments {
-    /// Length of the trace when the first thread was created.
+    /// Length of the trace when the second thread was created.
     first: usize,
     moments: Vec<Seq>,
 }
 
 impl Moments {
-    /// The moment when the trace was `length` long; none from before there were threads.
+    /// The time at which the trace had this length; `None` before there were threads.
     pub(crate) fn at(&self, length: u64) -> Option<Seq> {
         self.moments.get(usize::try_from(length).ok()?.checked_sub(self.first)?).copied()
     }
 
-    /// A record took effect, with which the trace was `length` long; this was the moment then.
+    /// Records the time after a record took effect, with which the trace reached this length.
     pub(crate) fn after(&mut self, length: usize, record: &Record, moment: Seq) {
         if self.moments.is_empty() && record.kind() == record::SPAWN {
             self.first = length;
@@ -79,14 +80,14 @@ impl Moments {
     }
 }
 
-/// Something that became certain and belongs into the image.
+/// Stores that became certain and belong in the image.
 pub(crate) type Persisted = Vec<CachedStore>;
 
 impl Timeline {
     fn new(platform: &Platform, durable: Durable) -> Timeline {
         let mut platform = platform.clone();
         if platform.any_cache_survives() {
-            // Names and sizes of files are the kernel's, not the cache's.
+            // Names and sizes of files are kept by the kernel, not the cache.
             let facts = Line::containing(FACTS.base)..Line::containing(FACTS.end());
             platform = platform.with(facts, Domain::Adr);
         }
@@ -99,6 +100,7 @@ impl Timeline {
             late: BTreeMap::new(),
             durable,
             written: false,
+            settled: false,
             platform,
             last_site: 0,
             next_site: None,
@@ -113,24 +115,24 @@ impl Timeline {
         }
     }
 
-    /// The start of a first run.
+    /// The start of the recorded run.
     pub(crate) fn first(platform: &Platform) -> Timeline {
-        // Where caches survive, what there was before the first store is there only before it.
+        // With persistent caches, the state before the first store exists only before it.
         let written = platform.any_cache_survives();
         Timeline { written, ..Timeline::new(platform, Durable::nothing()) }
     }
 
-    /// The start of a recovery, after what `before` had come to: what is durable at once stays.
+    /// The start of a recovery after `before` crashed: what is durable at once carries over.
     pub(crate) fn after(platform: &Platform, before: &Timeline) -> Timeline {
         Timeline::new(platform, before.durable)
     }
 
-    /// Lines of which something may be lost, or may have persisted although it comes later.
+    /// Lines that may lose stores, or on which stores may have persisted early.
     pub(crate) fn open_lines(&self) -> impl Iterator<Item = Line> + '_ {
         self.open_units().flat_map(|unit| self.platform.together(unit).map(Line))
     }
 
-    /// The same, but one for those that survive together.
+    /// The same, with one line for each group that survives together.
     fn open_units(&self) -> impl Iterator<Item = Line> + '_ {
         let late = self.late.keys();
         let early =
@@ -143,7 +145,7 @@ impl Timeline {
         self.platform.together(line)
     }
 
-    /// The first of them.
+    /// The first line of the group that survives together.
     pub(crate) fn unit(&self, line: Line) -> Line {
         self.platform.unit(line)
     }
@@ -162,35 +164,35 @@ impl Timeline {
             .is_some_and(|at| self.writes[at].contains(&one.tag) && self.writes[at].contains(&other.tag))
     }
 
-    /// The stores to a line, and to those that survive together with it, of which any number, oldest first, may have
+    /// The open stores to a line and to those that survive together with it: any number of them, oldest first, may have
     /// persisted.
     pub(crate) fn stores(&self, line: Line) -> Vec<CachedStore> {
         self.each_store(line).copied().collect()
     }
 
-    /// The same, one by one.
+    /// The same as an iterator.
     pub(crate) fn each_store(&self, line: Line) -> impl Iterator<Item = &CachedStore> {
         let stores = self.execution.line(line).map_or(&[][..], |history| history.stores());
         let waiting = [&self.late, &self.early].into_iter().filter_map(move |stores| stores.get(&line));
         stores.iter().chain(waiting.flatten())
     }
 
-    /// How many of [`Timeline::stores`] are taken to have persisted.
+    /// How many of [`Timeline::stores`] are assumed to have persisted.
     pub(crate) fn assumed(&self, line: Line) -> usize {
         self.assumed.get(&line).copied().unwrap_or(0)
     }
 
-    /// From here on stores of these sites are taken to persist at once, with all stores to the same line before them.
-    /// Gives out those that have been made already and not been given out yet.
+    /// From here on, stores of these sites are assumed to persist at once, together with all earlier stores to the same
+    /// line. Returns those already made but not returned yet.
     pub(crate) fn assume(&mut self, sites: &BTreeSet<u32>) -> Persisted {
         self.assumed_sites.clone_from(sites);
         let lines: Vec<Line> = self.open.iter().copied().collect();
         lines.into_iter().flat_map(|line| self.assume_line(line)).collect()
     }
 
-    /// Closes a line as far as its stores are taken to have persisted; gives those out.
+    /// Closes a line up to the stores assumed to have persisted, and returns them.
     fn assume_line(&mut self, line: Line) -> Persisted {
-        // Of a sector all lines would have to be closed.
+        // A sector would require closing all its lines.
         let together = self.together(line);
         if together.end - together.start > 1 {
             return Persisted::new();
@@ -212,13 +214,12 @@ impl Timeline {
         persisted
     }
 
-    /// Stores to a line that have not persisted although younger ones of other lines may have, besides
+    /// Stores to a line that have not persisted, although younger ones to other lines may have, in addition to
     /// [`Timeline::stores`].
     pub(crate) fn overtaken(&self, line: Line) -> &[CachedStore] {
         self.overtaken.get(&line).map_or(&[], Vec::as_slice)
     }
 
-    /// Are there any?
     pub(crate) fn overtakes(&self) -> bool {
         !self.overtaken.is_empty()
     }
@@ -228,42 +229,45 @@ impl Timeline {
         self.certain_until
     }
 
-    /// Hands over the lines that may hold something else than when this was last called.
+    /// Passes on the lines whose possible contents have changed since the last call.
     pub(crate) fn take_changed(&mut self, each: impl FnMut(Line)) {
         let platform = &self.platform;
         self.changed.drain(..).flat_map(|line| platform.together(line).map(Line)).for_each(each);
     }
 
-    /// Is this a place to crash: does the next record make something certain, or is it the end, with
-    /// something stored since the last crash?
+    /// Is this a crash point? That is the case if something was stored since the last one, and the next record makes a
+    /// store certain or the run ends.
     pub(crate) fn is_crash_point(&mut self, records: &[Record]) -> bool {
         self.next_site = records.get(self.at).map(|next| next.site);
-        if !self.written {
+        let next = records.get(self.at);
+        // Nothing else shows that what was settled is there and what follows is not.
+        let settled = self.settled && next.is_none_or(stores_fact);
+        if !self.written && !settled {
             return false;
         }
         self.look_ahead(records);
-        let Some(next) = records.get(self.at) else { return true };
+        let Some(next) = next.filter(|_| !settled) else { return true };
         let Some(event) = next.event() else { return false };
         self.late_before(&event).next().is_some()
             || !self.may_wait(&event) && self.execution.would_persist(&event)
     }
 
-    /// Does a store wait here, rather than in a buffer of the runtime's?
+    /// Does a store wait here, rather than in the runtime's buffer?
     fn may_wait(&self, event: &px86::Event) -> bool {
         self.moments.moments.is_empty() && overtake::may_wait(&self.platform, event)
     }
 
-    /// The lines whose waiting stores take effect before an instruction does.
+    /// The lines whose pending stores take effect before an instruction does.
     fn late_before(&self, event: &px86::Event) -> impl Iterator<Item = Line> {
         self.late.keys().copied().filter(|line| overtake::forces_out(event, *line))
     }
 
-    /// Finds the non-temporal stores that may have overtaken something that is about to take effect and makes what was
-    /// before it certain: a `clflush`, or where caches survive, a store.
+    /// Finds the non-temporal stores that may have overtaken the record about to take effect, which makes everything
+    /// before it certain: a `clflush`, or a store if caches are persistent.
     ///
-    /// A recorded run of one thread lets everything take effect in program order. That hides nothing but
-    /// this: a non-temporal store need not wait for an earlier `clflush` of another line, so it may persist
-    /// although the power fails before the `clflush`. (Runs of several threads have real buffers.)
+    /// In the recorded run of a single thread, everything takes effect in program order. That hides only one behavior:
+    /// a non-temporal store need not wait for an earlier `clflush` of another line, so it may persist even if the crash
+    /// precedes the `clflush`. (Runs of several threads have real buffers.)
     fn look_ahead(&mut self, records: &[Record]) {
         self.forget_early();
         if !self.moments.moments.is_empty() {
@@ -288,8 +292,8 @@ impl Timeline {
         }
     }
 
-    /// Is there a non-temporal store to come before the next fence that nothing overtakes? Asked at every `clflush`, so
-    /// what was found is kept: a run is looked through once.
+    /// Is there a non-temporal store before the next fence that nothing may overtake? Asked at every `clflush`, so the
+    /// result is cached and the run is scanned only once.
     fn may_be_overtaken(&mut self, records: &[Record]) -> bool {
         let next = |from: usize, wanted: &dyn Fn(Kind) -> bool| {
             let mut kinds = records[from..].iter().map(|record| record.event_kind().is_some_and(wanted));
@@ -304,14 +308,14 @@ impl Timeline {
         self.next_non_temporal < self.next_fence
     }
 
-    /// Where a crash at this moment comes: just before this site, or at the end, whose last site it is.
+    /// Where a crash at this point is reported: just before this site, or at the end of the run, whose last site it is.
     pub(crate) fn next_site(&self) -> (u32, bool) {
         (self.next_site.unwrap_or(self.last_site), self.next_site.is_none())
     }
 
-    /// The crash at this moment has been dealt with.
+    /// The crash at this point has been handled.
     pub(crate) fn crashed(&mut self) {
-        self.written = false;
+        (self.written, self.settled) = (false, false);
         self.forget_early();
     }
 
@@ -321,7 +325,7 @@ impl Timeline {
         self.overtaken.clear();
     }
 
-    /// Lets the next record take effect; gives out what became certain.
+    /// Lets the next record take effect; returns what became certain.
     pub(crate) fn advance(&mut self, next: &Record) -> Persisted {
         let persisted = self.take_effect(next);
         self.moments.after(self.at, next, self.execution.now());
@@ -349,7 +353,7 @@ impl Timeline {
                         last.end = self.at as u32;
                     }
                 }
-                // From here on stores wait in buffers of the runtime's; nobody creates a thread without fencing.
+                // From here on stores wait in the runtime's buffers; creating a thread always fences.
                 record::SPAWN => {
                     let settled: Vec<Line> = self.late.keys().copied().collect();
                     settled.iter().for_each(|line| self.no_longer_waits(*line));
@@ -393,7 +397,7 @@ impl Timeline {
                 settled.push(self.platform.unit(Line::containing(event.address)));
             }
             Kind::FlushOpt => {
-                // A thread that is alone lets instructions take effect as it issues them.
+                // A single thread's instructions take effect when issued.
                 let issued = self.moments.at(event.value).unwrap_or(self.execution.now());
                 self.execution.commit_flush_opt(&event, issued);
             }
@@ -406,7 +410,7 @@ impl Timeline {
         persisted
     }
 
-    /// What a word holds becomes durable at once, with nothing to crash for: as if it had been so when it was stored.
+    /// Makes the content of a word durable immediately, without a crash point: as if it had been durable when stored.
     fn settle(&mut self, next: &Record) -> Persisted {
         let line = self.platform.unit(Line::containing(next.address()));
         let (site, thread) = (px86::Site(next.site), px86::Thread(next.thread()));
@@ -417,10 +421,11 @@ impl Timeline {
         let persisted = self.forget(vec![line]);
         let nothing_open = self.open.is_empty() && self.late.is_empty();
         self.written &= !nothing_open || self.platform.any_cache_survives();
+        self.settled = true;
         persisted
     }
 
-    /// The stores to a line that were waiting take effect.
+    /// Lets the pending stores to a line take effect.
     fn no_longer_waits(&mut self, line: Line) {
         self.changed.push(line);
         for store in self.late.remove(&line).into_iter().flatten() {
@@ -428,13 +433,13 @@ impl Timeline {
         }
     }
 
-    /// What has become certain of these lines is no longer open.
+    /// Closes what has become certain on these lines.
     fn forget(&mut self, settled: Vec<Line>) -> Persisted {
         let mut persisted = Persisted::new();
         for line in settled {
             self.changed.push(line);
             let certain = self.execution.forget_certain(line);
-            // What was taken to have persisted was given out then.
+            // Stores assumed to have persisted were already returned.
             let known = self.assumed.remove(&line).unwrap_or(0);
             if known > certain.len() {
                 self.assumed.insert(line, known - certain.len());
@@ -450,10 +455,15 @@ impl Timeline {
         persisted
     }
 
-    /// In how many states an eager checker would recover if the crash came now.
+    /// The number of states in which an eager checker would run recovery if the crash came now.
     pub(crate) fn eager_states(&self) -> BigUint {
         self.open_units().map(|line| BigUint::from(self.each_store(line).count() + 1)).product()
     }
+}
+
+/// Does a record store a size or a name of a file?
+fn stores_fact(record: &Record) -> bool {
+    record.event_kind().is_some_and(Kind::stores) && FACTS.contains(record.address())
 }
 
 #[cfg(test)]
@@ -465,7 +475,7 @@ mod tests {
         Record::new(kind, ARENA.base, width, value, thread, 0)
     }
 
-    /// What is taken to have persisted is given out once, counts as persisted, and does not change how stores are counted.
+    /// Stores assumed to persist are returned once, count as persisted, and do not change how stores are counted.
     #[test]
     fn what_is_assumed_to_persist_is_certain() {
         let store = |value, site| Record::new(Kind::Store as u8, ARENA.base, 8, value, 0, site);
@@ -492,8 +502,8 @@ mod tests {
         );
     }
 
-    /// Thread 1 issues its write-back, thread 0 stores, the write-back takes effect and is fenced: it may
-    /// have happened before the store.
+    /// Thread 1 issues its write-back, thread 0 stores, then the write-back takes effect and is fenced: it may have
+    /// happened before the store.
     #[test]
     fn a_write_back_counts_from_when_it_was_issued() {
         let run = |issued| {

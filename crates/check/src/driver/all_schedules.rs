@@ -1,7 +1,7 @@
 //! All schedules of a program, up to equivalence, and all crashes of each.
 //!
-//! One run for each Mazurkiewicz trace (see `schedules`), driven by decisions from the parked process. Every cut of it
-//! that no earlier schedule had is crashed at; recoveries share one tree over all schedules, so a schedule whose crash
+//! Runs each Mazurkiewicz trace once (see `schedules`), by passing decisions to the parked process. It is crashed at
+//! every cut that no earlier schedule had; recoveries share one tree across all schedules, so a schedule whose crash
 //! states add nothing costs no recovery.
 
 use std::sync::Mutex;
@@ -17,48 +17,48 @@ use crate::schedules::{Explorer, Linearized, Plan, Seen, Steps, linearize, unord
 use crate::search::{self, Incomplete, Recording, Worker};
 use crate::subject::{Ending, Error, Schedule, Subject, in_user_code};
 
-/// Steps that a run may have for its schedules to be explored.
+/// The most steps a run may have for its schedules to be explored.
 const MAX_STEPS: usize = 10_000;
-/// Events of all orders of one run's records in which it is crashed.
+/// The most events, over all orders of one run's records, in which it is crashed.
 const MAX_REORDERED: u64 = 20_000_000;
-/// Events of the schedules that are tried if not all can be explored.
+/// The most events of the schedules sampled if not all can be explored.
 const MAX_SAMPLED_EVENTS: u64 = 200_000;
 
-/// Time for runs that follow accesses of volatile memory, unless some were found to matter.
+/// Time limit for runs that follow volatile accesses, unless some turn out to matter.
 const MOST_FOLLOWED: Duration = Duration::from_secs(15);
 
-/// How a schedule of decisions ended.
+/// The result of running a schedule of decisions.
 enum Ran {
     Recorded(Recorded),
-    /// It turned out to be equivalent to one before, or could not be decided so.
+    /// It turned out to be equivalent to an earlier one, or its decisions could not be followed.
     Cut,
-    /// It failed without any crash; the judge was told.
+    /// It failed without a crash; the judge was notified.
     Failed,
 }
 
-/// How far the exploration of all schedules has come.
+/// Progress of exploring all schedules.
 struct Explored {
     explorer: Explorer,
     seen: Mutex<Seen>,
-    /// Cuts that were prefixes of orders of records that were crashed.
+    /// Cuts that were prefixes of orders of records already crashed.
     looked: Seen,
-    /// Are schedules explored in which threads wake up without a signal, once all others were?
+    /// Have all other schedules been explored, so that those with spurious wakeups are next?
     wake_ups: bool,
-    /// Did a thread wait for a condition?
+    /// Did a thread wait for a condition variable?
     waits: bool,
-    /// Schedules run, redundant ones included.
+    /// Schedules run, including redundant ones.
     runs: u64,
-    /// Events that may still be had.
+    /// The remaining budget of events.
     events_left: u64,
     /// Were crashes of a schedule left out?
     cut: bool,
-    /// The number of the next schedule; each order of a run's records has one.
+    /// The number of the next schedule; each order of a run's records has its own.
     next_number: u32,
     /// Where code that was not rebuilt accesses volatile memory in an order that matters: such accesses are steps.
     watched: Vec<u32>,
-    /// There are more of these than before: all begins anew.
+    /// New places have been added, so exploration starts over.
     anew: bool,
-    /// How long runs took whose accesses of volatile memory were followed; none if they no longer are.
+    /// How long the runs took whose volatile accesses were followed; `None` once following has stopped.
     followed: Option<Duration>,
 }
 
@@ -82,8 +82,8 @@ impl Explored {
 }
 
 impl Check<'_> {
-    /// Runs the program once as without any decisions. If it has threads, explores all schedules within a budget, and tries
-    /// some more if that does not reach.
+    /// Runs the program once without decisions. If it has threads, explores all schedules within a budget, and samples
+    /// some more if the budget does not suffice.
     pub(super) fn systematically<S: Subject>(
         &mut self,
         budget: Budget,
@@ -102,11 +102,11 @@ impl Check<'_> {
         if recovers_with_threads {
             self.begin_recovery_schedules(budget);
         }
-        // It is explored once more, with decisions.
+        // It will be explored again, with decisions.
         self.count(|statistics| statistics.schedules = 0);
         let events = std::mem::take(&mut self.search.shared().statistics.events);
         let mut explored = Explored::new(budget, Vec::new(), subject.is_rebuilt());
-        // One thread runs at a time, and each run is crashed before the next one.
+        // One thread runs at a time, and each run is crashed before the next one starts.
         subject.pin(true);
         let all = loop {
             let watched = explored.followed.map(|_| &explored.watched[..]);
@@ -146,7 +146,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Explores all schedules within a budget; says whether those are all there are.
+    /// Explores all schedules within a budget; returns whether that covered all of them.
     fn all_schedules<S: Subject>(
         &mut self,
         budget: Budget,
@@ -191,7 +191,7 @@ impl Check<'_> {
             }
             explored.events_left = explored.events_left.saturating_sub(steps.steps.len() as u64);
             explored.waits |= steps.steps.iter().any(|step| step.enabled.iter().any(|&it| is_spurious(it)));
-            // Without such a wake-up it was explored before.
+            // Without such a wakeup it was explored before.
             let known = explored.wake_ups && !steps.steps.iter().any(|step| is_spurious(step.actor));
             match ran {
                 _ if known => subject.rewind(),
@@ -239,11 +239,11 @@ impl Check<'_> {
                 "schedules have more crash points than the default budget covers: not all were tried (--schedules all tries more)".into(),
             );
         }
-        // Without a run that came to its end nothing was explored.
+        // Unless some run finished, nothing was explored.
         Ok(!explored.explorer.left_out && !explored.cut && explored.runs > 0)
     }
 
-    /// Are there accesses of volatile memory that nothing orders, and that can be made steps? Then all begins anew.
+    /// Are there unordered volatile accesses that can become steps? Then exploration starts over.
     fn watch_more(&self, steps: &Steps, explored: &mut Explored) -> bool {
         if steps.unfollowed {
             self.judging.note(
@@ -282,7 +282,7 @@ impl Check<'_> {
         explored.anew
     }
 
-    /// Tries this many schedules of PCT, and states their guarantee.
+    /// Samples this many PCT schedules, and states their guarantee.
     fn sample<S: Subject>(
         &mut self,
         first_seed: u32,
@@ -309,7 +309,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Runs the program as planned; none if the check is to end.
+    /// Runs the program according to a plan; `None` if the check should end.
     fn run_plan<S: Subject>(
         &mut self,
         plan: &Plan,
@@ -324,7 +324,7 @@ impl Check<'_> {
         self.count(|statistics| statistics.recording += started.elapsed());
         let platform = &self.options.platform;
         let notes = subject.notes();
-        // What is too long is not looked at any closer.
+        // A run that is too long is not examined further.
         let begins = |note: &&Note| note.kind == kind::STEP;
         let begun = notes.iter().filter(begins).take(MAX_STEPS + 1).count();
         let cut_off = begun > MAX_STEPS
@@ -344,7 +344,7 @@ impl Check<'_> {
                     self.judging.note(format!("a schedule did something that cannot be followed: {output}"));
                     Ran::Failed
                 }
-                // The program got through before: it is the schedule that makes it fail.
+                // The program finished before, so it is the schedule that makes it fail.
                 _ => {
                     self.judging.set_decisions(steps.decisions(), Vec::new());
                     let (records, notes) = (subject.records(), subject.notes());
@@ -361,7 +361,7 @@ impl Check<'_> {
         Ok(Some((ran, steps)))
     }
 
-    /// Crashes a run at every cut that was not crashed at before.
+    /// Crashes a run at every cut at which none was crashed before.
     fn crash_cuts<S: Subject>(
         &self,
         steps: &Steps,
@@ -408,7 +408,7 @@ impl Check<'_> {
         }
     }
 
-    /// Not all schedules were explored.
+    /// Notes that not all schedules were explored.
     fn note_rest(&self, explored: &Explored) {
         if self.search.shared().stopped {
             return;
@@ -432,7 +432,7 @@ impl Check<'_> {
     }
 }
 
-/// The schedule of decisions with a number.
+/// The decision schedule with this number.
 fn decided(number: u32) -> Schedule {
     Schedule { seed: number, strategy: schedule::DECISIONS, expected_points: 0 }
 }

@@ -1,6 +1,7 @@
-//! The calls that led to what a report names: each run that matters is repeated once, and the runtime notes who called.
+//! The call stacks of the events a report names: each run that matters is repeated once, and the runtime records the
+//! stacks.
 //!
-//! Nothing depends on it: where a repetition differs from the run that was recorded, calls are left out.
+//! Nothing depends on them: if a repetition differs from the recorded run, the stacks are left out.
 
 use std::collections::BTreeMap;
 
@@ -16,26 +17,26 @@ use crate::narrate::Stacks;
 use crate::schedules::rearranged;
 use crate::subject::{Error, Process, Subject};
 
-/// Recoveries that are repeated to see where they fail.
+/// The most recoveries repeated to see where they fail.
 const MOST_RECOVERIES: usize = 200;
 
-/// A finding whose calls are wanted.
+/// A finding whose call stacks are requested.
 pub(crate) struct Sought<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) token: Token,
-    /// Is it wanted where recovery ended?
+    /// Is the stack at the end of recovery requested?
     pub(crate) ends: bool,
 }
 
-/// What is known of each of them.
+/// The call stacks of one finding.
 #[derive(Default)]
 pub(crate) struct Calls {
     pub(crate) stacks: Stacks,
-    /// Where recovery ended, innermost first.
+    /// The stack at the end of recovery, innermost first.
     pub(crate) end: Vec<u32>,
 }
 
-/// The calls of these findings, in their order.
+/// The call stacks of these findings, in the same order.
 pub(crate) fn collect(options: &Options, sought: &[Sought]) -> Vec<Calls> {
     let mut all: Vec<Calls> = sought.iter().map(|_| Calls::default()).collect();
     let mut by_schedule: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
@@ -43,7 +44,7 @@ pub(crate) fn collect(options: &Options, sought: &[Sought]) -> Vec<Calls> {
         by_schedule.entry((finding.token.seed, finding.token.strategy)).or_default().push(number);
     }
     for numbers in by_schedule.values() {
-        // What cannot be repeated has no calls.
+        // Runs that cannot be repeated have no call stacks.
         let _ = of_schedule(options, sought, numbers, &mut all);
     }
     all
@@ -67,7 +68,7 @@ fn of_schedule(
     wanted.dedup();
     wanted.truncate(MAX_STACKS);
     if decided {
-        // Events are numbered in the order of the crash there, which is not the run's.
+        // Events are numbered in the order of that crash, which is not the order of the run.
         wanted.clear();
     }
     process.decide(&token.decisions, &[]);

@@ -1,4 +1,4 @@
-//! A check from start to end: one schedule after the other, each recorded once and crashed everywhere.
+//! A check from start to end: one schedule after another, each recorded once and crashed at every crash point.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::RecvTimeoutError;
@@ -26,10 +26,10 @@ use crate::subject::{
     AllSites, Error, Failure, Launch, Placement, Process, Schedule, Subject, Trace, fault, system,
 };
 
-/// Runs shorter than this are explored by one worker: starting another takes longer.
+/// Shorter runs are explored by one worker: starting another would take longer.
 const WORTH_SHARING: usize = 2000;
 
-/// Runs a program once under a schedule, without any crash: its trace.
+/// Runs a program once under a schedule, without a crash, and returns its trace.
 pub fn record(options: &Options, seed: u32) -> Result<Trace, Error> {
     let mut process = start(options, options.launch())?;
     let schedule = options.strategy.schedule(seed, 0);
@@ -75,13 +75,13 @@ fn prepare_and_check(options: &Options) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// Does the work of a check. If the first run is not recorded when the time is over, it ends; from then on the search looks
-/// at the clock.
+/// Performs a check. If the first run has not been recorded when the time is up, it is ended; from then on the search
+/// itself watches the clock.
 fn within_time<R>(options: &Options, work: impl FnOnce() -> R) -> R {
     let Some(time) = options.max_time else { return work() };
     let (done, ended) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        // Without a thread the run is only bounded by its processor time.
+        // Without this thread the run is bounded only by its processor time.
         let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
             if ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout) {
                 options.monitor.end_recording();
@@ -93,8 +93,8 @@ fn within_time<R>(options: &Options, work: impl FnOnce() -> R) -> R {
     })
 }
 
-/// The process that recovers: of another program, or in another placement (see `subject::placement`); none if the one
-/// that is recorded does it.
+/// The process for recoveries, if it is not the recorded one: another program, or another placement (see
+/// `subject::placement`).
 fn start_recovering(options: &Options) -> Result<Option<Process>, Error> {
     let launch = options.launch_recovery();
     if let Some(placement) = Placement::other(&launch.program)
@@ -102,11 +102,11 @@ fn start_recovering(options: &Options) -> Result<Option<Process>, Error> {
     {
         return Ok(Some(process));
     }
-    // What does not start elsewhere may start as usual.
+    // A program that does not start in the other placement may start in the usual one.
     options.recover.as_ref().map(|_| Process::start(launch)).transpose()
 }
 
-/// Checks a subject; `recovering` is the one that recovers, if it is another.
+/// Checks a subject; `recovering` runs the recoveries, if it is a different one.
 pub(crate) fn check_subject<S: Subject>(
     options: &Options,
     mut subject: S,
@@ -147,7 +147,7 @@ pub(crate) fn check_subject<S: Subject>(
     }
     let mut shared = search.into_shared();
     shared.count_behaviors();
-    // What was run before is counted as run, not as skipped.
+    // Recoveries run earlier count as run, not as skipped.
     let skipped = &mut shared.statistics.recoveries_saved;
     *skipped = skipped.saturating_sub(shared.known_before);
     let used = Used::by(&subject, recovering.as_ref());
@@ -155,14 +155,14 @@ pub(crate) fn check_subject<S: Subject>(
     let mut basis = remarks::checksums(&shared, &judging.sites);
     basis.extend(remarks::set_aside(&shared, &judging.sites, options.exhaustive));
     basis.extend(remarks::medium(options).filter(|_| used.uses_files));
-    // Files that this one created go with it; runs that are repeated create them anew.
+    // Files created by this process are removed with it; repeated runs create them again.
     drop((subject, recovering));
     let redundant = judging.redundant_places(redundant, calls);
     let persistency_races = judging.persistency_races();
     let (findings, violations, unused_suppressions, mut found) = judging.into_findings(calls);
     found.remarks.extend(basis);
     if findings.is_empty() && violations.is_empty() && shared.set_aside.is_any() {
-        // It takes a failure to set something aside: without one nothing may be.
+        // Crash states are set aside only because of a failure: without one, none may be.
         found
             .incomplete
             .push("crash states were set aside although no failure was reported (use --exhaustive)".into());
@@ -171,10 +171,10 @@ pub(crate) fn check_subject<S: Subject>(
     if vacuous && findings.is_empty() {
         found.incomplete.push(used.nothing_persistent(options));
     }
-    // What recoveries read that an earlier check ran is not known any more.
+    // Reads of recoveries run by an earlier check are no longer known.
     let ran_all = shared.statistics.recoveries > 0 && shared.known_before == 0;
     if ran_all && findings.is_empty() && violations.is_empty() && found.files_used.are_others(&used.files) {
-        // It matters more than whatever was not explored.
+        // It matters more than anything that was not explored.
         found.incomplete.insert(0, NOT_READ.into());
     }
     Ok(Report {
@@ -200,18 +200,18 @@ pub(super) struct Check<'a> {
     redundant: RedundantWork,
     dependences: Vec<Dependence>,
     races: Vec<DataRace>,
-    /// Points at which threads could be switched under the default schedule.
+    /// Number of points at which threads could be switched under the default schedule.
     pub(super) switch_points: u64,
-    /// Threads of that run.
+    /// Number of threads in that run.
     pub(super) threads: u32,
-    /// Are schedules tried because not all could be explored?
+    /// Are schedules sampled because not all could be explored?
     pub(super) sampling: bool,
-    /// Was there nothing to judge so far?
+    /// Has there been nothing to judge so far?
     pub(super) vacuous: bool,
 }
 
 impl Check<'_> {
-    /// Tries schedules that are made from seeds.
+    /// Tries schedules made from seeds.
     fn by_seeds<S: Subject>(
         &mut self,
         seeds: u32,
@@ -232,7 +232,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Records the program under a schedule and tries its crashes. Says whether there is a point in trying another one.
+    /// Records the program under a schedule and tries its crashes. Returns whether another schedule is worth trying.
     pub(super) fn schedule<S: Subject>(
         &mut self,
         schedule: Schedule,
@@ -251,18 +251,19 @@ impl Check<'_> {
         });
         let recorded = match recorded {
             Ok(recorded) => recorded,
-            // Whoever waits for a thread that is never chosen does so forever: a schedule is at fault that is not fair.
+            // A thread that waits for one that is never scheduled waits forever: the fault lies with an unfair
+            // schedule.
             Err(Error::FailsAlone { failure: Failure::Endless, .. }) if seed > 0 && self.sampling => {
                 self.judging
                     .note("the program did not end under a PCT schedule, which need not be fair".into());
                 return Ok(ControlFlow::Break(()));
             }
-            // The program got through before: it is the schedule that makes it fail.
+            // The program finished before, so it is the schedule that makes it fail.
             Err(Error::FailsAlone { failure, output, .. }) if seed > 0 => {
                 self.judging.fails_without_crash(subject.records(), &[], schedule, failure, output);
                 return Ok(ControlFlow::Continue(()));
             }
-            // No way of calling it makes a program right that does so.
+            // No invocation makes a program correct that does this.
             Err(Error::FailsAlone { failure, output, .. })
                 if failure.is_fault() || fault::place(&output).is_some() =>
             {
@@ -290,7 +291,7 @@ impl Check<'_> {
         Ok(if shared.stopped || single { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
-    /// Tries the crashes of a recorded run; says whether it does anything to persistent memory.
+    /// Tries the crashes of a recorded run; returns whether it does anything to persistent memory.
     pub(super) fn crash_recorded<S: Subject>(
         &mut self,
         seed: u32,
@@ -314,7 +315,7 @@ impl Check<'_> {
         Ok(true)
     }
 
-    /// Explores with the program that recovers, which may be another.
+    /// Runs recoveries with the recovering subject, which may be a different one.
     pub(super) fn recovering_with<S: Subject>(
         &self,
         subject: &mut S,
@@ -335,7 +336,7 @@ impl Check<'_> {
         add(&mut self.search.shared().statistics);
     }
 
-    /// What can be said about a recorded run without crashing it.
+    /// Checks a recorded run in ways that need no crash.
     pub(super) fn look_at(&mut self, seed: u32, recorded: &Recorded) {
         let records = &recorded.records;
         self.options.monitor.recorded(records.len());
@@ -357,8 +358,8 @@ impl Check<'_> {
         }
     }
 
-    /// Refuses programs of which one stores where the other does not look: persistent globals have their addresses by
-    /// the program they belong to. The root object, what is allocated and files are at the same addresses for all.
+    /// Rejects pairs of programs where one stores to memory the other cannot locate: persistent globals have different
+    /// addresses in different programs. The root object, allocations and files have the same addresses in all of them.
     fn shares_memory(&self, recorded: &Recorded) -> Result<(), Error> {
         if self.options.one_program() {
             return Ok(());
@@ -374,7 +375,7 @@ impl Check<'_> {
         }
     }
 
-    /// Explores the crashes of a recorded run, and minimizes what they show.
+    /// Explores the crashes of a recorded run, and minimizes the failures.
     fn explore<S: Subject>(
         &self,
         subject: &mut S,
@@ -390,8 +391,8 @@ impl Check<'_> {
         self.judging.minimize(Worker::new(self.search, subject, recording))
     }
 
-    /// Tries some crashes of a recorded run at random; if that happens to have shown everything recovery can do, the
-    /// check is complete all the same.
+    /// Tries random crashes of a recorded run; if these happen to show everything recovery can do, the check is
+    /// complete nonetheless.
     fn explore_randomly<S: Subject>(
         &self,
         random: Random,
@@ -415,7 +416,7 @@ impl Check<'_> {
             ));
             return Ok(());
         }
-        // Counted anew, as if nothing had been left to chance; no recovery is left to run.
+        // Counts again, as if crashes had not been chosen at random; no recovery remains to be run.
         self.judging.restore(before.0);
         self.search.shared().forget_what_is_set_aside();
         self.count(|now| *now = Statistics { recoveries: now.recoveries, ..before.1 });
@@ -423,7 +424,7 @@ impl Check<'_> {
         self.explore_by(&Plan::Everything, subject, recording)
     }
 
-    /// Explores crashes of a recorded run, with as many workers as it is worth.
+    /// Explores crashes of a recorded run with a suitable number of workers.
     pub(super) fn explore_by<S: Subject>(
         &self,
         plan: &Plan<'_>,
@@ -444,7 +445,7 @@ impl Check<'_> {
                 .collect();
             let mut result = plan.carry_out(Worker::new(self.search, subject, recording), 0, jobs);
             for helper in helpers {
-                // The share of a worker that could not be started is not explored by anyone.
+                // The share of a worker that could not be started is not explored.
                 let theirs = helper.map_err(system("cannot start a worker")).and_then(|helper| {
                     helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
                 });
@@ -461,7 +462,7 @@ mod tests {
     use crate::subject::InMemory;
     use crashproof_protocol::ARENA;
 
-    /// A check needs no process either.
+    /// A check does not need a process either.
     #[test]
     fn a_program_in_memory_can_be_checked() {
         let event = |kind: Kind, address, width| Record::new(kind as u8, address, width, 1, 0, 1);

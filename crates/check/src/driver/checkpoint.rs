@@ -1,7 +1,7 @@
-//! Checks that go on where they ended, and checks that several machines share.
+//! Resumable checks, and checks shared by several machines.
 //!
-//! A checkpoint is a directory: a manifest that says what was checked, how, and which part of it; and the recoveries that
-//! were run (`search::Journal`). Resuming it, or merging several, needs the same program and the same options.
+//! A checkpoint is a directory: a manifest that says what was checked, how, and which part of it; and the recoveries
+//! that were run (`search::Journal`). Resuming one, or merging several, requires the same program and the same options.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -18,21 +18,21 @@ const MANIFEST: &str = "manifest.json";
 /// Version of the format.
 const FORMAT: u32 = 1;
 
-/// What a checkpoint is of.
+/// What a checkpoint belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     format: u32,
-    /// Identifies the program, and everything that its recoveries depend on.
+    /// Identifies the program and everything its recoveries depend on.
     subject: BTreeMap<String, String>,
     /// How it is explored.
     settings: BTreeMap<String, String>,
-    /// The shard that it is, and of how many; counted from 1.
+    /// The shard and the number of shards, counted from 1.
     pub shard: (u32, u32),
-    /// The arguments of the command that made it, and where it ran.
+    /// The arguments of the command that created it.
     pub command: Vec<String>,
-    /// See [`Manifest::command`].
+    /// The directory in which [`Manifest::command`] ran.
     pub directory: PathBuf,
-    /// Did it come to its end?
+    /// Did the check complete?
     pub complete: bool,
 }
 
@@ -79,7 +79,7 @@ impl Manifest {
         }
     }
 
-    /// The manifest of a checkpoint; none if there is none yet.
+    /// The manifest of a checkpoint; `None` if there is none yet.
     pub fn read(directory: &Path) -> Result<Option<Manifest>, Error> {
         let unusable = |why: String| Error::Checkpoint { directory: directory.to_owned(), why };
         let bytes = match std::fs::read(directory.join(MANIFEST)) {
@@ -98,7 +98,7 @@ impl Manifest {
         Ok(Some(manifest))
     }
 
-    /// Replaces the file at once, or not at all.
+    /// Replaces the file atomically.
     fn write(&self, directory: &Path) -> io::Result<()> {
         let fresh = directory.join(format!("{MANIFEST}.new"));
         let mut file = File::create(&fresh)?;
@@ -107,7 +107,7 @@ impl Manifest {
         std::fs::rename(fresh, directory.join(MANIFEST))
     }
 
-    /// What distinguishes two checks, in words.
+    /// A description of how two checks differ.
     fn difference(&self, other: &Manifest) -> Option<String> {
         let differs = |one: &BTreeMap<String, String>, other: &BTreeMap<String, String>| {
             let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
@@ -124,7 +124,7 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Begins a checkpoint, or goes on with it: the search learns what recoveries did.
+    /// Creates or resumes a checkpoint: the search learns the results of earlier recoveries.
     pub(crate) fn open(options: &Options, search: &mut Search) -> Result<Option<Checkpoint>, Error> {
         let Some(directory) = &options.checkpoint else { return Ok(None) };
         let failed =
@@ -164,8 +164,8 @@ impl Checkpoint {
     }
 }
 
-/// The shards among these checkpoints that fit each other and the check, which from here on takes their crash points
-/// alone; and why they are not a whole check, one reason each.
+/// Of these checkpoints, those that are compatible shards of the check, which then takes only their crash points; and
+/// the reasons why they are not a complete check.
 pub(crate) fn fitting(
     options: &mut Options,
     directories: Vec<PathBuf>,
@@ -204,7 +204,7 @@ pub(crate) fn fitting(
     Ok((taken.into_values().collect(), reasons))
 }
 
-/// Lets a search learn what the recoveries of a checkpoint did.
+/// Lets a search learn the recoveries of a checkpoint.
 pub(crate) fn learn(search: &Search, directory: &Path) -> Result<(), Error> {
     read_journal(directory, |recovery| search.learn(recovery))
         .map_err(|error| Error::Checkpoint { directory: directory.to_owned(), why: error.to_string() })

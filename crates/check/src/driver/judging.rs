@@ -1,5 +1,5 @@
-//! Judges every recovery that a search reports, and keeps what it finds, each failure and each missing flush once: of
-//! several ways to the same one, the simplest.
+//! Judges every recovery that a search reports, and keeps each failure and each missing flush once, in the simplest
+//! form in which it was met.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -26,23 +26,23 @@ use crate::subject::{
     AllSites, Ending, Error, Failure, FileNames, Schedule, Subject, fault, in_user_code, same_place,
 };
 
-/// Missing flushes by the execution and site after which the flush is missing, each with how simply it was met.
+/// Missing flushes by the execution and site after which the flush is missing, each with its rank.
 type Violations = BTreeMap<(usize, u32), (Violation, Rank)>;
 
-/// What was found so far.
+/// The findings so far.
 #[derive(Default)]
 pub(crate) struct Found {
     failures: BTreeMap<Key, FailedRecovery>,
     unrecoverable: Unrecoverable,
     violations: Violations,
-    /// Persistency races, and how many recoveries showed each.
+    /// Persistency races, and the number of recoveries that showed each.
     persistency_races: BTreeMap<Race, u64>,
-    /// The suppressions that suppressed something, by number.
+    /// The suppressions that matched something, by number.
     suppressions_used: FxHashSet<usize>,
     pub(crate) files_used: FilesUsed,
     /// Why the verdict does not cover everything.
     pub(crate) incomplete: Vec<String>,
-    /// What else the verdict rests on.
+    /// Remarks about what the verdict rests on.
     pub(crate) remarks: Vec<String>,
 }
 
@@ -54,24 +54,24 @@ pub(crate) struct Judging<'a> {
     files: OnceLock<FileNames>,
     harmless: Harmless,
     found: Mutex<Found>,
-    /// The decisions of the run that is looked at, and where its records are in it.
+    /// The decisions of the run being examined, and the places of its records in it.
     decided: Mutex<(Vec<u64>, Vec<u32>)>,
-    /// Where accesses of volatile memory are steps, in code that was not rebuilt.
+    /// Places in code that was not rebuilt whose volatile accesses are steps.
     watched: Mutex<Vec<u32>>,
-    /// The decisions that recoveries follow, if they do.
+    /// The decisions that recoveries follow, if any.
     recovery: Mutex<Option<Vec<u64>>>,
 }
 
-/// A failure, before it is put into words.
+/// A failure before it is put into words.
 struct Judged {
     key: Key,
     failure: Failure,
     facts: Facts,
-    /// The flush whose absence led here, if one did.
+    /// The missing flush that caused it, if any.
     cause: Option<Box<Violation>>,
-    /// The store that would have to persist, by its execution and site; none if nothing is lost.
+    /// The store that would have to persist, by execution and site; `None` if nothing is lost.
     lost: Option<(usize, u32)>,
-    /// The pointer to volatile memory that was followed, if one was.
+    /// The pointer to volatile memory that was followed, if any.
     volatile: Option<VolatilePointer>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Judging<'a> {
         }
     }
 
-    /// What was found so far. Safe to use after a worker panics: every update is a single assignment.
+    /// The findings so far. Safe to use after a worker panics: every update is a single assignment.
     fn found(&self) -> MutexGuard<'_, Found> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -105,12 +105,12 @@ impl<'a> Judging<'a> {
         }
     }
 
-    /// Notes which files a recorded run stored to.
+    /// Records which files a recorded run stored to.
     pub(crate) fn note_stored(&self, records: &[Record]) {
         self.found().files_used.recorded(records);
     }
 
-    /// Notes what an execution did that is not understood.
+    /// Notes untracked actions of an execution.
     pub(crate) fn note_untracked(&self, records: &[Record], level: usize) {
         for reason in untracked(records, self.sites.of(level)) {
             let known = |head| self.found().incomplete.iter().any(|known| known.starts_with(head));
@@ -120,7 +120,7 @@ impl<'a> Judging<'a> {
         }
     }
 
-    /// Adds a remark that belongs to the verdict.
+    /// Adds a remark to the verdict.
     pub(crate) fn remark(&self, remark: &str) {
         let remarks = &mut self.found().remarks;
         if !remarks.iter().any(|known| known == remark) {
@@ -128,17 +128,17 @@ impl<'a> Judging<'a> {
         }
     }
 
-    /// These are the persistent files: for messages.
+    /// Sets the persistent files, for messages.
     pub(crate) fn set_files(&self, files: FileNames) {
         let _ = self.files.set(files);
     }
 
-    /// The run that is looked at from here on took these decisions; its records are in the order of `places`.
+    /// Sets the decisions of the run examined from here on; its records are in the order of `places`.
     pub(crate) fn set_decisions(&self, decisions: Vec<u64>, places: Vec<u32>) {
         *self.decided.lock().unwrap_or_else(PoisonError::into_inner) = (decisions, places);
     }
 
-    /// Recoveries follow these decisions from here on, if any.
+    /// Sets the decisions that recoveries follow from here on, if any.
     pub(crate) fn set_recovery(&self, decisions: Option<Vec<u64>>) {
         *self.recovery.lock().unwrap_or_else(PoisonError::into_inner) = decisions;
     }
@@ -165,19 +165,19 @@ impl<'a> Judging<'a> {
         token.with_decisions(&decided.0, &decided.1)
     }
 
-    /// Another schedule begins.
+    /// A new schedule begins.
     pub(crate) fn begin_schedule(&self) {
         let found = &mut *self.found();
         found.unrecoverable.begin(&found.failures);
     }
 
-    /// All crashes of a schedule were tried.
+    /// All crashes of a schedule have been tried.
     pub(crate) fn end_schedule(&self) {
         let found = &mut *self.found();
         found.unrecoverable.merge(&mut found.failures);
     }
 
-    /// The failures and missing flushes so far; [`Judging::restore`] goes back to them.
+    /// The failures and missing flushes so far, for [`Judging::restore`].
     pub(crate) fn snapshot(&self) -> (BTreeMap<Key, FailedRecovery>, Violations) {
         let found = self.found();
         (found.failures.clone(), found.violations.clone())
@@ -188,7 +188,7 @@ impl<'a> Judging<'a> {
         (found.failures, found.violations) = snapshot;
     }
 
-    /// The recorded run itself failed, under a schedule other than the default one.
+    /// The recorded run itself failed, under a schedule other than the default.
     pub(crate) fn fails_without_crash(
         &self,
         records: &[Record],
@@ -208,7 +208,7 @@ impl<'a> Judging<'a> {
             let mut places = places.map(|record| in_user_code(sites.get(record.site)));
             places.find(|place| place.is_known() && !is_of_others(&place.file))
         };
-        // Where it crashed, if that is known; else its last access to persistent memory.
+        // Where it crashed, if known; otherwise its last access to persistent memory.
         let place =
             fault::place(&output).or_else(|| narrate::panic_place(&output)).or_else(last).unwrap_or_default();
         let failed = FailedRecovery {
@@ -241,7 +241,7 @@ impl<'a> Judging<'a> {
         self.found().failures.insert(key, failed);
     }
 
-    /// The persistency races that were found, by place.
+    /// The persistency races found, by place.
     pub(crate) fn persistency_races(&self) -> Vec<PersistencyRace> {
         let mut races: Vec<PersistencyRace> = Vec::new();
         for (((level, store), load), &count) in &self.found().persistency_races {
@@ -257,7 +257,7 @@ impl<'a> Judging<'a> {
         races
     }
 
-    /// The violations that a recovery shows, without those that are known to be harmless.
+    /// The violations that a recovery shows, except those known to be harmless.
     fn violations(&self, recovered: &Recovered) -> Vec<TraceViolation> {
         if !self.options.robust {
             return Vec::new();
@@ -268,11 +268,11 @@ impl<'a> Judging<'a> {
         violations
     }
 
-    /// Is it a lock that is lost, and that recovery takes? A lock that is lost is free, as one would wish; one that survives
+    /// Is the lost store a lock that recovery takes? A lost lock is free, as intended; a lock that survives while held
     /// is found by a recovery that waits for it.
     fn is_lost_lock(&self, state: &CrashState, violation: &TraceViolation) -> bool {
         let read = &violation.reads[usize::from(violation.too_old)];
-        // A plain load takes no lock. Asked first: looking for locks goes through the trace.
+        // A plain load does not take a lock. Checked first, because looking for locks searches the trace.
         if self.sites.of_recovery().is_plain(read.site) {
             return false;
         }
@@ -287,7 +287,7 @@ impl<'a> Judging<'a> {
         violation.lost.iter().all(|store| is_of_lock(records, *store as usize)) && records.iter().any(takes)
     }
 
-    /// Is the violation known to be harmless where it was lost or seen?
+    /// Is the violation known to be harmless at the lost store or at the load that sees it?
     fn is_suppressed(&self, state: &CrashState, violation: &TraceViolation) -> bool {
         let missing = &violation.reads[usize::from(violation.too_old)];
         let lost = violation.lost.iter().map(|store| {
@@ -311,7 +311,7 @@ impl<'a> Judging<'a> {
         true
     }
 
-    /// Adds violations to those that were met before.
+    /// Adds violations to those met before.
     fn note_violations(&self, recovered: &Recovered, violations: &[TraceViolation]) {
         let (state, seed) = (recovered.state, recovered.schedule.seed);
         let fails = Failure::of(recovered.outcome.ending).is_some();
@@ -319,7 +319,7 @@ impl<'a> Judging<'a> {
         for met in violations {
             let site = met.site(state, met.flush_after);
             let rank = met.rank(state, seed);
-            // Where no value shows it there is nothing to cope with.
+            // If no value reveals the loss, there is nothing to cope with.
             let (mut count, mut failed, mut coped_with) = (1, fails, u64::from(met.same_value));
             if let Some((known, known_rank)) = found.violations.get_mut(&site) {
                 known.count += 1;
@@ -332,7 +332,7 @@ impl<'a> Judging<'a> {
             }
             let mut violation = self.describe(met, recovered);
             (violation.count, violation.failed, violation.coped_with) = (count, failed, coped_with);
-            // Where no value shows what was lost, the diagram would not either.
+            // If no value reveals the loss, the diagram would not either.
             if !met.same_value {
                 violation.story = Some(event_diagram(&self.sites, &self.names, recovered));
             }
@@ -347,7 +347,7 @@ impl<'a> Judging<'a> {
         }
     }
 
-    /// What is wrong, if recovery failed.
+    /// The failure, if recovery failed.
     fn judge(&self, recovered: &Recovered, violations: &[TraceViolation]) -> Option<Judged> {
         let Recovered { state, outcome, schedule, .. } = *recovered;
         let failure = Failure::of(outcome.ending)?;
@@ -355,19 +355,20 @@ impl<'a> Judging<'a> {
             self.note(format!("recovery did something that cannot be followed: {}", outcome.output));
             return None;
         }
-        // Of several missing flushes, the one whose effect was read last led here.
+        // Of several missing flushes, the one whose effect was read last is the cause.
         let cause = violations.iter().filter(|met| !met.same_value).max_by_key(|met| met.seen_at);
         let flush_after = cause.map(|met| met.site(state, met.flush_after));
         let mut facts = Facts::of(recovered, cause);
         let first_lost = facts.lost.first().map(|access| (access.level, access.site));
         let lost = flush_after.or(first_lost);
-        let pointer = fault::address(&outcome.output).and_then(|address| followed(recovered, address));
+        let pointer =
+            fault::address(&outcome.output).and_then(|address| followed(recovered, &failure, address));
         if let Some((index, store)) = pointer {
             let read = &recovered.reads[index];
             let place = self.sites.of_recovery().get(read.site).clone();
             let (value, address) = (read.value, read.address);
             let volatile = Some(VolatilePointer { value, address, read: place, number: index });
-            // Wherever it leads, and whatever else is lost: no flush helps.
+            // No flush helps, whatever the pointer leads to and whatever else is lost.
             let site = (store.level, store.site);
             (facts.lost, facts.lost_more, facts.survived) = (Vec::new(), 0, Some(store));
             let key = ("volatile pointer".to_owned(), site, site);
@@ -375,7 +376,8 @@ impl<'a> Judging<'a> {
         }
         let cause = cause.map(|met| Box::new(met.locate(&self.sites, state, schedule.seed)));
         let first = facts.key();
-        // Of what the kernel writes back, one fsync covers all: which of it is lost besides the first makes no difference.
+        // One fsync covers everything the kernel writes back: which part of it is lost besides the first makes no
+        // difference.
         let disk = matches!(self.options.medium, Some(Medium::Disk(_)));
         let last = facts.lost.last().filter(|_| !disk).map_or(first, |access| (access.level, access.site));
         let kind =
@@ -423,11 +425,15 @@ impl<'a> Judging<'a> {
         let words = narrator.words(&failed.facts, failed.cause.as_deref(), &consequence);
         match (&failed.volatile, &failed.facts.survived) {
             (Some(_), Some(store)) => narrate::volatile_pointer(words, &narrator.object(store), failed),
-            _ => words,
+            _ => {
+                let how = failed.failure.describe_with(&failed.output);
+                let freed = self.options.heap.freed;
+                narrate::reword_freed(&narrator, &failed.facts, freed, &how, words)
+            }
         }
     }
 
-    /// A failure in full, but for the words.
+    /// A complete failure except for the words.
     fn narrate(&self, judged: Judged, recovered: &Recovered) -> FailedRecovery {
         let Judged { key, failure, facts, cause, volatile, .. } = judged;
         self.names.learn(recovered.state.records(0), &self.sites);
@@ -456,7 +462,7 @@ impl<'a> Judging<'a> {
         }
     }
 
-    /// Replaces each failure of this schedule by one that loses the least.
+    /// Replaces each failure of this schedule by one that loses the fewest stores.
     pub(crate) fn minimize<S: Subject>(&self, mut worker: Worker<S>) -> Result<(), Error> {
         let mut by_point: BTreeMap<usize, Vec<Key>> = BTreeMap::new();
         for (key, failed) in &self.found().failures {
@@ -470,13 +476,12 @@ impl<'a> Judging<'a> {
         }
         worker.subject.rewind();
         worker.runs_left = Some(MAX_RUNS);
-        // Whatever is lost was lost before it was assumed to persist.
+        // Everything lost was lost before it was assumed to persist.
         worker.sets_aside = false;
         let result = worker.at_crash_points(|worker, timeline, _| {
             for key in by_point.remove(&timeline.at).unwrap_or_default() {
                 self.minimize_one(worker, timeline, &key)?;
             }
-            // Nothing is left to do.
             if by_point.is_empty() { Err(Stop::NotKnown) } else { Ok(()) }
         });
         search::completed(result).map(|_| ())
@@ -531,7 +536,7 @@ impl<'a> Judging<'a> {
         finished
     }
 
-    /// Asks for the calls that led to what was found, and puts all of it into words.
+    /// Collects call stacks, and puts all findings into words.
     fn put_into_words(
         &self,
         failures: &mut [FailedRecovery],
@@ -540,7 +545,7 @@ impl<'a> Judging<'a> {
     ) {
         let of_failures = failures.iter().filter(|failed| failed.crashes > 0).filter_map(|failed| {
             let token = Token::decode(&failed.replay).ok()?;
-            // One that never ends has no end at which anybody called, and takes as long as a run may.
+            // An endless recovery has no end whose stack could be recorded, and takes the maximum time.
             let ends = failed.failure != Failure::Endless;
             Some(Sought { facts: &failed.facts, token, ends })
         });
@@ -563,7 +568,7 @@ impl<'a> Judging<'a> {
         }
     }
 
-    /// Redundant flushes and fences by place: of helpers that are useful to some callers only, by who calls them.
+    /// Redundant flushes and fences by place; in helpers that are useful to some callers, by caller.
     pub(crate) fn redundant_places(
         &self,
         redundant: RedundantWork,
@@ -589,8 +594,8 @@ impl<'a> Judging<'a> {
         })
     }
 
-    /// All that was found, once everything is over: failures and missing flushes with advice about the layout, and the
-    /// suppressions that suppressed nothing.
+    /// All findings of the completed check: failures and missing flushes with advice on layout, and the suppressions
+    /// that matched nothing.
     pub(crate) fn into_findings(
         self,
         collect: &dyn Fn(&[Sought]) -> Vec<Calls>,
@@ -660,7 +665,7 @@ fn join_by_place(failures: Vec<FailedRecovery>) -> Vec<FailedRecovery> {
     joined
 }
 
-/// Joins failures that read the same: in a library without debug information all places are one.
+/// Joins failures with the same text: in a library without debug information all places look alike.
 fn join_by_title(failures: Vec<FailedRecovery>) -> Vec<FailedRecovery> {
     let mut joined: Vec<FailedRecovery> = Vec::new();
     for failed in failures {
@@ -774,7 +779,7 @@ impl Observer for Judging<'_> {
     }
 }
 
-/// Violations by where the flush is missing, without those that are the cause of a failure.
+/// Groups violations by where the flush is missing, except those that cause a failure.
 fn group_violations(
     violations: impl Iterator<Item = Violation>,
     failures: &[FailedRecovery],
@@ -787,7 +792,7 @@ fn group_violations(
         {
             continue;
         }
-        // The same source may be several sites: inlined, or instantiated.
+        // One source location may be several sites, due to inlining or instantiation.
         let last = &violation.last;
         match groups.entry((last.file.clone(), last.line, last.column)) {
             Entry::Vacant(slot) => {

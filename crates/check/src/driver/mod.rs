@@ -2,17 +2,17 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `options` | what a check is asked to do |
+//!  `options` | the options of a check |
 //! | `recording` | the recorded run |
-//! | `prepare` | files that another program prepares, and which files are mapped |
-//! | `call_stacks` | the calls that led to what was found |
-//! | `check` | one schedule after the other, recorded and crashed everywhere |
-//! | `checkpoint` | checks that go on where they ended, and that several machines share |
-//! | `judging` | judges every recovery, keeps what is found |
+//!  `prepare` | files that another program prepares, and discovery of mapped files |
+//!  `call_stacks` | the call stacks that findings refer to |
+//!  `check` | one schedule after another, recorded and crashed everywhere |
+//!  `checkpoint` | resumable checks, and checks shared by several machines |
+//!  `judging` | judges every recovery, keeps the findings |
 //! | `remarks` | what a verdict rests on besides its findings |
-//! | `other_files` | whether recoveries look at what the crashed run stored |
+//!  `other_files` | whether recoveries read what the crashed run stored |
 //! | `token`, `replay` | reproduces one failure |
-//! | `monitor` | progress, and a way to end early |
+//!  `monitor` | progress, and early termination |
 
 mod all_schedules;
 mod call_stacks;

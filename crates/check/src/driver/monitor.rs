@@ -22,12 +22,12 @@ pub struct Monitor {
     listener: Mutex<Option<Sender<Finding>>>,
 }
 
-/// How far a check has come.
+/// The progress of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// PM events of the run that is being crashed; 0 while it is recorded.
+    /// PM events of the run being crashed; 0 while it is being recorded.
     pub events: u64,
-    /// How far into it crash points have been tried.
+    /// How far into that run crash points have been tried.
     pub at: u64,
     /// Crash points tried so far.
     pub places: u64,
@@ -52,12 +52,12 @@ impl Monitor {
         }
     }
 
-    /// Ends the check as soon as possible; its report holds what was found so far.
+    /// Ends the check as soon as possible; its report contains the findings so far.
     pub fn cancel(&self) {
         self.interrupt.set();
     }
 
-    /// The time is over: ends the check if its first run is not recorded yet.
+    /// The time is up: ends the check if its first run has not been recorded yet.
     pub(crate) fn end_recording(&self) {
         if self.events.load(Relaxed) == 0 {
             self.out_of_time.store(true, Relaxed);
@@ -69,44 +69,44 @@ impl Monitor {
         self.out_of_time.load(Relaxed)
     }
 
-    /// From now on findings are sent here when they are first met. They are not final: a simpler way to the same
-    /// failure may be met, and the report may merge several.
+    /// Sends findings to `listener` from now on, when each is first met. They are not final: a simpler way to the same
+    /// failure may follow, and the report may merge several.
     pub fn listen(&self, listener: Sender<Finding>) {
         *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
     }
 
-    /// Sends a finding, if anybody listens.
+    /// Sends a finding, if there is a listener.
     pub(crate) fn found(&self, finding: impl FnOnce() -> Finding) {
         if let Some(listener) = &*self.listener.lock().unwrap_or_else(PoisonError::into_inner) {
-            // Whoever listened may have heard enough.
+            // The listener may have hung up.
             let _ = listener.send(finding());
         }
     }
 
-    /// Is it to end?
+    /// Should the check end?
     pub fn cancelled(&self) -> bool {
         self.interrupt.is_set()
     }
 
-    /// What ends the check when it is set.
+    /// The flag that ends the check when set.
     pub(crate) fn interrupt(&self) -> Interrupt {
         self.interrupt.clone()
     }
 
-    /// A run was recorded.
+    /// A run has been recorded.
     pub(crate) fn recorded(&self, events: usize) {
         self.events.store(events as u64, Relaxed);
         self.at.store(0, Relaxed);
     }
 
-    /// A crash point was tried, this far into the run.
+    /// A crash point has been tried, this far into the run.
     pub(crate) fn crashed(&self, at: usize, findings: usize) {
         self.places.fetch_add(1, Relaxed);
         self.at.fetch_max(at as u64, Relaxed);
         self.findings.store(findings as u64, Relaxed);
     }
 
-    /// A recovery was run.
+    /// A recovery has been run.
     pub(crate) fn recovered(&self, behaviors: usize, findings: usize) {
         self.recoveries.fetch_add(1, Relaxed);
         self.behaviors.store(behaviors as u64, Relaxed);

@@ -1,4 +1,4 @@
-//! What a check is asked to do.
+//! The options of a check.
 
 use std::ffi::OsString;
 use std::hash::Hasher;
@@ -23,101 +23,100 @@ pub struct Options {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Where it runs, if not here.
+    /// The working directory; the current one if not given.
     pub directory: Option<PathBuf>,
-    /// What to call the program in replay tokens, if not by its path: the source it was built from.
+    /// The source the program was built from, which replay tokens then name instead of its path.
     pub built_from: Option<PathBuf>,
     /// The other sources it was built from.
     pub more_sources: Vec<PathBuf>,
-    /// What the user added to the arguments of the compiler that built it.
+    /// Compiler arguments added by the user.
     pub cflags: Vec<OsString>,
-    /// What to run after a crash, if not the same command again.
+    /// The command to run after a crash, if not the same one.
     pub recover: Option<Recover>,
-    /// Whether caches survive.
+    /// Which caches are persistent.
     pub platform: Platform,
-    /// How many crashes in a row, 1 to [`crate::MAX_CRASHES`]: from 2 on recovery is crashed too.
+    /// How many crashes in a row, 1 to [`crate::MAX_CRASHES`]: from 2 on, recovery is crashed, too.
     pub crashes: usize,
     /// Schedules to try if the program has threads; at least 1.
     pub schedules: u32,
-    /// Instead of that many, explore all schedules, up to equivalence, as far as this goes.
+    /// Explore all schedules up to equivalence within this budget, instead of a fixed number.
     pub all_schedules: Option<Budget>,
     /// How schedules are made from seeds.
     pub strategy: Strategy,
-    /// Files below these count as persistent memory when they are mapped; if empty, those below the runtime's default
-    /// paths.
+    /// Directories whose files count as persistent memory when mapped; the runtime's default paths if empty.
     pub pm_path: Vec<PathBuf>,
-    /// What files are on, if anybody said so: see [`Options::set_medium`].
+    /// The medium that files are on, if specified: see [`Options::set_medium`].
     pub medium: Option<Medium>,
-    /// Whether every file that the program writes is persistent, wherever it is.
+    /// Whether all files the program writes are persistent, regardless of location.
     pub all_files: bool,
-    /// What prepares the files: a program and its arguments.
+    /// The command that prepares the files: a program and its arguments.
     pub setup: Vec<String>,
-    /// What talks to the program once it waits for input; the run ends when it does.
+    /// The command that acts as a client once the program waits for input; the run ends when the client does.
     pub client: Vec<String>,
-    /// Whether a recovery that waits for input has recovered.
+    /// Whether a recovery counts as successful once it waits for input.
     pub until_idle: bool,
-    /// What asks such a recovery whether it has.
+    /// The command that verifies such a recovery.
     pub recovered: Vec<String>,
-    /// Whether the heap is persistent memory too.
+    /// Whether the heap is persistent memory, too.
     pub pm_heap: bool,
-    /// How it lies, and what it holds.
+    /// Layout and fill patterns of the heap.
     pub heap: Heap,
-    /// The variables of the environment that the program asks for, once that is known: for replay tokens.
+    /// The environment variables that the program reads, once known: for replay tokens.
     pub environment: Arc<OnceLock<Vec<(String, String)>>>,
-    /// Whether whatever touches persistent memory unseen is to be named.
+    /// Whether to report code that accesses persistent memory without having been rebuilt.
     pub strict: bool,
-    /// Whether to hold the strands or epochs that the program marks against their model.
+    /// Check the strands or epochs marked by the program against this model.
     pub model: Option<Model>,
-    /// Whether to look for missing flushes that recovery did not fail on (robustness).
+    /// Whether to look for missing flushes on which no recovery failed (robustness).
     pub robust: bool,
-    /// Whether to look for plain stores that recovery may read before they are surely written back.
+    /// Whether to look for plain stores that recovery may read before they are certainly written back.
     pub persistency_races: bool,
     /// Where missing flushes are known to be harmless: at the lost store, or at a load that sees it.
     pub suppress: Vec<Suppression>,
     /// Parallel workers.
     pub jobs: usize,
-    /// Maximum number of recoveries for one crash of the recorded run: far more than a program needs that flushes what
-    /// it relies on. One that forgets many flushes would need more than there is time for.
+    /// Maximum number of recoveries per crash of the recorded run: far more than a program needs that flushes what it
+    /// relies on. A program that forgets many flushes would need more than there is time for.
     pub max_per_crash: Option<u64>,
-    /// Try random crashes instead of all.
+    /// Try random crashes instead of all of them.
     pub random: Option<Random>,
     /// Maximum number of recoveries.
     pub max_recoveries: Option<u64>,
     /// Maximum time.
     pub max_time: Option<Duration>,
-    /// PM events a single run may have.
+    /// Maximum number of PM events per run.
     pub max_records: u64,
-    /// Seconds of processor time a recovery may take.
+    /// Maximum processor time of a recovery, in seconds.
     pub max_cpu_seconds: u32,
-    /// Seconds of processor time the recorded run may take.
+    /// Maximum processor time of the recorded run, in seconds.
     pub max_run_seconds: u32,
-    /// Bytes of address space a run may take beyond what the program has before `main`; 0 for any.
+    /// Maximum address space of a run beyond the program's size before `main`, in bytes; 0 for no limit.
     pub max_memory: u64,
-    /// Bytes a run may print.
+    /// Maximum output of a run, in bytes.
     pub max_output: u64,
-    /// Bytes of memory that the check is to stay within.
+    /// Memory limit of the check, in bytes.
     pub memory: u64,
-    /// Whether crash states are explored, too, whose failure is known.
+    /// Whether to explore crash states whose failure is already known.
     pub exhaustive: bool,
-    /// Where to keep what is done, so that the same check can go on there.
+    /// Directory in which to save progress, so that the check can be resumed.
     pub checkpoint: Option<PathBuf>,
-    /// The crash points to take; all if not given.
+    /// The crash points to explore; all if not given.
     pub shards: Option<Shards>,
-    /// Checkpoints of shards whose recoveries are known already.
+    /// Checkpoints of shards whose recoveries are reused.
     pub merged: Vec<PathBuf>,
     /// The arguments of the command, for checkpoints.
     pub command: Vec<String>,
-    /// Watches the check, and can end it.
+    /// Monitors the check, and can end it.
     pub monitor: Arc<Monitor>,
     /// The build id of the program, computed on first use.
     pub build: OnceLock<String>,
-    /// The runtime, for programs that were not built with it; without it they cannot be checked.
+    /// The runtime for programs that were not built with it; required to check them.
     pub runtime: Option<PathBuf>,
-    /// What keeps the program from the rest of the machine.
+    /// Isolates the program from the rest of the machine.
     pub sandbox: Sandbox,
 }
 
-/// A quarter of the machine's memory, in bytes; 2 GiB if that is not known.
+/// A quarter of the machine's memory, in bytes; 2 GiB if unknown.
 fn quarter_of_memory() -> u64 {
     let about = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = about.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -126,7 +125,7 @@ fn quarter_of_memory() -> u64 {
 }
 
 impl Options {
-    /// The usual limits for a program.
+    /// Options with the default limits.
     pub fn new(program: PathBuf, arguments: Vec<OsString>) -> Options {
         Options {
             program,
@@ -180,44 +179,44 @@ impl Options {
     }
 }
 
-/// What files are on.
+/// The medium that files are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Medium {
-    /// A file system of persistent memory: `write` is durable when it returns, lines survive one by one.
+    /// A file system on persistent memory: `write` is durable when it returns, and lines survive individually.
     #[default]
     Dax,
-    /// A disk: nothing is durable before `fsync` and its relatives, and sectors of so many bytes survive whole.
+    /// A disk: nothing is durable before `fsync` and its relatives, and sectors of this many bytes survive as a whole.
     Disk(u16),
 }
 
 impl Medium {
-    /// A disk as disks are.
+    /// A disk with the usual sector size.
     pub const DISK: Medium = Medium::Disk(512);
 }
 
 /// See [`use_runtime`].
 static RUNTIME: OnceLock<PathBuf> = OnceLock::new();
 
-/// From here on programs that were not built with crashproof get this runtime ([`Options::runtime`]).
+/// Sets the runtime for programs that were not built with crashproof ([`Options::runtime`]).
 pub fn use_runtime(path: PathBuf) {
     let _ = RUNTIME.set(path);
 }
 
-/// How many schedules to explore. Numbers of things, never time: a verdict must not depend on how fast the machine is.
+/// Limits on exploring schedules. Counts, never time: a verdict must not depend on the speed of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
-    /// Most schedules to explore; those that turned out to be redundant count.
+    /// Maximum number of schedules, including those that turn out to be redundant.
     pub max_schedules: Option<u64>,
-    /// Most events of all of them together: steps of threads, and events up to which a schedule is crashed.
+    /// Maximum number of events of all schedules together: steps of threads, and events up to each crash.
     pub max_events: Option<u64>,
-    /// Most preemptions of a schedule: switches away from a thread that could go on.
+    /// Maximum number of preemptions per schedule: switches away from a thread that could continue.
     pub max_preemptions: Option<u32>,
-    /// Schedules of PCT to try if the budget does not reach; fewer if they are long.
+    /// Number of PCT schedules to sample if the budget does not suffice; fewer if they are long.
     pub samples: u32,
 }
 
 impl Budget {
-    /// The default budget of a program with threads.
+    /// The default budget for a program with threads.
     pub fn usual() -> Budget {
         Budget {
             max_schedules: Some(10_000),
@@ -227,7 +226,7 @@ impl Budget {
         }
     }
 
-    /// Whatever there is; but a loop that waits in a way that is not seen has infinitely many schedules.
+    /// No limits, except that a loop with undetected waiting has infinitely many schedules.
     pub fn all() -> Budget {
         Budget { max_schedules: Some(100_000), max_events: None, ..Budget::usual() }
     }
@@ -240,18 +239,18 @@ pub struct Recover {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// As [`Options::built_from`].
+    /// As for [`Options::built_from`].
     pub built_from: Option<PathBuf>,
 }
 
 impl Options {
-    /// Identifies the build of the program: its code and constants, not where or when it was built. Empty if it cannot be
-    /// read.
+    /// Identifies the build of the program: its code and constants, not where or when it was built. Empty if
+    /// unreadable.
     pub(crate) fn build_id(&self) -> &str {
         self.build.get_or_init(|| build_id(&self.program).unwrap_or_default())
     }
 
-    /// How to start the program that is recorded.
+    /// How to start the recorded program.
     pub(crate) fn launch(&self) -> Launch {
         Launch {
             program: self.program.clone(),
@@ -281,12 +280,12 @@ impl Options {
     fn switches(&self) -> u32 {
         let disk = if matches!(self.medium, Some(Medium::Disk(_))) { flag::DISK } else { 0 };
         let all = if self.all_files { flag::ALL_FILES } else { 0 };
-        // A recovery that is crashed again is a recorded run: what it does to other files stays.
+        // A recovery that is crashed in turn is a recorded run: its changes to other files persist.
         let undo = if self.crashes == 1 { flag::UNDO_FILES } else { 0 };
         disk | all | undo
     }
 
-    /// Puts files on a medium.
+    /// Sets the medium that files are on.
     pub fn set_medium(&mut self, medium: Medium) {
         self.medium = Some(medium);
         if let Medium::Disk(sector) = medium {
@@ -295,7 +294,7 @@ impl Options {
         }
     }
 
-    /// How to start the program that recovers.
+    /// How to start the recovering program.
     pub(crate) fn launch_recovery(&self) -> Launch {
         match &self.recover {
             None => self.launch(),
@@ -305,7 +304,7 @@ impl Options {
         }
     }
 
-    /// How long each run may go on.
+    /// The limits of each run.
     pub(crate) fn run_limits(&self) -> RunLimits {
         RunLimits {
             max_records: self.max_records,
@@ -314,7 +313,7 @@ impl Options {
         }
     }
 
-    /// How far to search.
+    /// The limits of the search.
     pub(crate) fn search(&self) -> Settings {
         Settings {
             platform: self.platform.clone(),
@@ -330,7 +329,7 @@ impl Options {
         }
     }
 
-    /// Are both commands the same program, whatever its arguments?
+    /// Are both commands the same program, possibly with different arguments?
     pub(crate) fn one_program(&self) -> bool {
         let real = |path: &Path| path.canonicalize().ok();
         self.recover.as_ref().is_none_or(|recover| {

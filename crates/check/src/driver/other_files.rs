@@ -1,8 +1,8 @@
-//! Whether recoveries look at what the crashed run stored, or only at other files.
+//! Whether recoveries read what the crashed run stored, or only other files.
 //!
-//! A test that makes a temporary directory makes another one when it runs again, and one that first removes its pool makes it
-//! anew: whatever a crash leaves is as good to it, and a clean verdict would be about nothing. A file that was made anew
-//! under the same name is another entry of the file table, so entries are compared, not names.
+//! A test that creates a temporary directory creates another one when it runs again, and one that first removes its
+//! pool creates a new one: every crash state would be fine, and a clean verdict would mean nothing. A file recreated
+//! under the same name has a new entry in the file table, so entries are compared, not names.
 
 use crashproof_protocol::{FACTS, FILES, POOL_BASE, POOL_BYTES, Record};
 use px86::Kind;
@@ -15,26 +15,26 @@ pub(crate) const NOT_READ: &str = "no recovery reads the files that the program 
                                    temporary directory, or made anew under the old name); give it a path that it opens again, or \
                                    name what recovers with --recover";
 
-/// Addresses of one file's content never share such a part of memory with another's.
+/// Contents of two different files never share a unit of this size.
 const UNIT: u64 = 2 << 20;
 
-/// Which files recorded runs stored to, and which ones recoveries accessed.
+/// Which files recorded runs stored to, and which files recoveries accessed.
 #[derive(Clone, Default)]
 pub(crate) struct FilesUsed {
-    /// Where recorded runs stored content, in units.
+    /// Units in which recorded runs stored file content.
     stored: FxHashSet<u64>,
-    /// The words about files that recorded runs stored, each with the last value other than 0. A directory's is a version
-    /// of its names, which says nothing about what is in the files.
+    /// The words of file metadata that recorded runs stored, each with its last nonzero value. A directory's word is a
+    /// version of its names, and says nothing about the files' contents.
     facts: FxHashMap<u64, u64>,
-    /// Did they store to other persistent memory, or did a recovery access content that they stored? Then there is nothing
-    /// left to find out.
+    /// Did a recorded run store to other persistent memory, or did a recovery access content it stored? Then the
+    /// question is settled.
     decided: bool,
-    /// Where recoveries accessed content, in units, and which words about files they read.
+    /// Units of file content that recoveries accessed, and words of metadata they read.
     recovered: FxHashSet<u64>,
 }
 
 impl FilesUsed {
-    /// Notes what a recorded run stored.
+    /// Records what a recorded run stored.
     pub(crate) fn recorded(&mut self, records: &[Record]) {
         for record in records.iter().filter(|record| record.event_kind().is_some_and(Kind::stores)) {
             let address = record.address();
@@ -45,13 +45,13 @@ impl FilesUsed {
             } else if FILES.contains(address) {
                 self.stored.insert(address / UNIT * UNIT);
             } else {
-                // Volatile memory that threads share has records, too.
+                // Volatile memory shared by threads has records, too.
                 self.decided |= (POOL_BASE..POOL_BASE + POOL_BYTES).contains(&address);
             }
         }
     }
 
-    /// Notes what a recovery accessed.
+    /// Records what a recovery accessed.
     pub(crate) fn recovered(&mut self, records: &[Record]) {
         if self.decided {
             return;
@@ -67,7 +67,7 @@ impl FilesUsed {
             } else {
                 continue;
             };
-            // Most accesses are near the one before.
+            // Most accesses are close to the previous one.
             if place != last {
                 self.recovered.insert(place);
                 last = place;
@@ -79,7 +79,7 @@ impl FilesUsed {
         }
     }
 
-    /// Did the program store to files only, and all recoveries use others?
+    /// Did the program store only to files, and did all recoveries use other files?
     pub(crate) fn are_others(&self, files: &FileNames) -> bool {
         if self.decided {
             return false;

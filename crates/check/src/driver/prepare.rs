@@ -1,4 +1,4 @@
-//! What comes before the recorded run: files that another program prepares, and finding out which files the program maps.
+//! Steps before the recorded run: running the program that prepares files, and discovering which files are mapped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::driver::options::{Medium, Options};
 use crate::driver::recording::record_run;
 use crate::subject::{Durable, Ending, Error, Launch, Mode, Process, Run, Schedule, Subject};
 
-/// Starts a program, with the files that `--setup` prepares.
+/// Starts a program, with the files prepared by `--setup`.
 pub(crate) fn start(options: &Options, launch: Launch) -> Result<Process, Error> {
     let mut process = Process::start(launch)?;
     if let [program, arguments @ ..] = &options.setup[..] {
@@ -25,35 +25,44 @@ pub(crate) fn start(options: &Options, launch: Launch) -> Result<Process, Error>
             ..options.launch()
         };
         match Process::start(launch) {
-            Ok(setup) => process.adopt_files(&prepared(options, setup)?),
-            // It need not be ours: then what it does it does to the files themselves.
-            Err(Error::NotInstrumented { .. }) => run_plainly(&program, arguments)?,
+            Ok(setup) => process.adopt_files(&prepared(options, &program, setup)?),
+            // It may not be instrumented: then it changes the files themselves.
+            Err(Error::NotInstrumented { .. }) => {
+                run_plainly(&program, arguments, options.directory.as_deref())?;
+            }
             Err(error) => return Err(error),
         }
     }
     Ok(process)
 }
 
-/// Runs the program that prepares the files, and makes all it did durable.
-fn prepared(options: &Options, mut setup: Process) -> Result<Process, Error> {
-    let recorded = record_run(&mut setup, false, Schedule::default(), options.run_limits())?;
+/// Runs the program that prepares the files, and makes its effects durable.
+fn prepared(options: &Options, program: &Path, mut setup: Process) -> Result<Process, Error> {
+    let recorded = record_run(&mut setup, false, Schedule::default(), options.run_limits());
+    let recorded = recorded.map_err(|error| match error {
+        Error::FailsAlone { how, output, .. } => {
+            Error::Setup { program: program.to_owned(), how: format!("fails ({how})\n{output}") }
+        }
+        other => other,
+    })?;
     for record in recorded.records.iter().filter(|record| record.event_kind().is_some_and(Kind::stores)) {
         setup.set_image(record.address(), record.width(), record.value);
     }
     Ok(setup)
 }
 
-fn run_plainly(program: &Path, arguments: &[String]) -> Result<(), Error> {
+fn run_plainly(program: &Path, arguments: &[String], directory: Option<&Path>) -> Result<(), Error> {
     let failed = |how: String| Error::Setup { program: program.to_owned(), how };
-    let status = Command::new(program).args(arguments).status();
-    match status {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(directory.unwrap_or(Path::new(".")));
+    match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(failed(format!("failed ({status})"))),
         Err(error) => Err(failed(format!("cannot be run: {error}"))),
     }
 }
 
-/// Libraries that map no files of the program's.
+/// Libraries that do not map files of the program.
 const MAPS_NOTHING: [&str; 9] = [
     "libc.",
     "libm.",
@@ -66,7 +75,7 @@ const MAPS_NOTHING: [&str; 9] = [
     "libcrashproof_runtime.",
 ];
 
-/// May the program map files, by itself or by a library? Most do not, and need not be run to find that out.
+/// Might the program map files, directly or through a library? Most do not, and need not be run to find out.
 fn may_map(program: &Path) -> bool {
     let Ok(bytes) = std::fs::read(program) else { return false };
     // A script: its interpreter may.
@@ -95,20 +104,20 @@ fn needed(bytes: &[u8]) -> Vec<&str> {
     read().unwrap_or_default()
 }
 
-/// Files that are found to be mapped, at most: one run finds one.
+/// The most mapped files to discover: each run finds one.
 const MOST_FILES: usize = 64;
 
-/// What a first run shows of a program that no option describes.
+/// What a first run reveals about a program started without options for its files.
 #[derive(Default)]
 pub(crate) struct Discovered {
-    /// The files that it maps.
+    /// The files it maps.
     pub(crate) files: Vec<PathBuf>,
-    /// What they are on, as far as what it does to them says.
+    /// The medium, as far as its operations on the files reveal it.
     medium: Option<Medium>,
 }
 
 impl Discovered {
-    /// What the report says of it.
+    /// The corresponding remark in the report.
     pub(crate) fn remark(&self) -> Option<String> {
         let [first, others @ ..] = &self.files[..] else { return None };
         let more = match others.len() {
@@ -128,9 +137,9 @@ impl Discovered {
     }
 }
 
-/// Without a PM path, whatever files the program maps to share what it writes are persistent. Runs it until it maps one,
-/// with everything it writes kept from the disk, and again, until it maps no other. That last run shows what the program
-/// does about durability: one that asks the kernel and never flushes a line takes its files to be on a disk.
+/// Without a PM path, every file that the program maps shared and writable is persistent. Runs the program until it
+/// maps one, keeping all writes off the disk, and again until it maps no further file. That last run shows how the
+/// program makes data durable: one that calls the kernel and never flushes a line expects its files to be on a disk.
 pub(crate) fn discover(options: &Options) -> Result<(Options, Discovered), Error> {
     let mut options = options.clone();
     let mut found = Discovered::default();
@@ -149,7 +158,7 @@ pub(crate) fn discover(options: &Options) -> Result<(Options, Discovered), Error
             durable: Durable::nothing(),
             limits: options.run_limits().recording(),
         };
-        // However else it ends: the recorded run will show it.
+        // The recorded run will show if it fails in any other way.
         let ending = process.run(&run, &[])?.ending;
         let path = process.mapped_outside().filter(|_| ending == Ending::Exit(exit::DISCOVERED));
         let Some(path) = path.filter(|path| !found.files.contains(path) && found.files.len() < MOST_FILES)
@@ -170,7 +179,7 @@ pub(crate) fn discover(options: &Options) -> Result<(Options, Discovered), Error
     }
 }
 
-/// Does the program itself write a line back, rather than the kernel?
+/// Does the program itself write a line back, instead of asking the kernel?
 fn asks_the_hardware(record: &Record) -> bool {
     match record.event_kind() {
         Some(Kind::Flush | Kind::FlushOpt) => record.width() == 0,

@@ -8,14 +8,14 @@ use crate::subject::{Durable, Ending, Error, Failure, Mode, Run, RunLimits, Sche
 /// A recorded run.
 pub(crate) struct Recorded {
     pub(crate) records: Trace,
-    /// Threads it had.
+    /// Number of threads.
     pub(crate) threads: u32,
-    /// Points at which they could be switched.
+    /// Number of points at which they could be switched.
     pub(crate) switch_points: u64,
 }
 
 impl Recorded {
-    /// Did it do anything to persistent memory that a crash could undo, as far as anybody can tell?
+    /// Did it do anything to persistent memory that a crash could undo, as far as this can be told?
     pub(crate) fn touches_persistent_memory(&self) -> bool {
         let touches = |record: &Record| {
             record.kind() == record::UNKNOWN || record.event_kind().is_some_and(Kind::stores)
@@ -24,7 +24,7 @@ impl Recorded {
     }
 }
 
-/// Runs the program once, undisturbed, and records it; with `regions`, for the analysis of strands and epochs.
+/// Runs the program once, undisturbed, and records it; with `regions`, also for the analysis of strands and epochs.
 pub(crate) fn record_run<S: Subject>(
     subject: &mut S,
     regions: bool,

@@ -15,7 +15,7 @@ impl Check<'_> {
         self.judging.set_recovery(Some(Vec::new()));
     }
 
-    /// Explores the crashes of a run of one thread under all schedules of its recoveries.
+    /// Explores the crashes of a single-threaded run under all schedules of its recoveries.
     pub(super) fn all_recoveries<S: Subject>(
         &mut self,
         budget: Budget,

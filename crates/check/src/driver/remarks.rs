@@ -1,4 +1,4 @@
-//! What a verdict rests on besides its findings, in words: the medium, what was set aside, checksums that are trusted, and
+//! Remarks on what a verdict rests on besides its findings: the medium, crash states set aside, trusted checksums, and
 //! why there was nothing to judge.
 
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use crate::narrate::{readable, short};
 use crate::search::Shared;
 use crate::subject::{AllSites, FileNames, Subject};
 
-/// What the runtime takes for persistent memory.
+/// What the runtime treats as persistent memory.
 const PERSISTENT_MEMORY: &str = "files mapped below --pm-path (default: /mnt/pmem*, /pmem* and /dev/dax*), what libpmem, \
     libpmem2 and libpmemobj map, globals marked PERSISTENT, memory from crashproof_root and crashproof_alloc \
     (crashproof.h), and the heap with --pm-heap";
 
-/// What files are taken to be on.
+/// The assumed medium of files.
 pub(super) fn medium(options: &Options) -> Option<String> {
     Some(match options.medium.unwrap_or_default() {
         Medium::Dax => "medium dax: write() is durable on return, names and sizes after fsync \
@@ -28,24 +28,30 @@ pub(super) fn medium(options: &Options) -> Option<String> {
     })
 }
 
-/// What was set aside because its failure is known, and what limits left out, in words.
+/// Which crash states were set aside because their failure is known, and what limits left out.
 pub(super) fn set_aside(shared: &Shared, sites: &AllSites, exhaustive: bool) -> Vec<String> {
     let place = |&(recovery, site): &(bool, u32)| {
         let place = sites.of(usize::from(recovery)).get(site);
         short(&Place::new(place.file.clone(), place.line, 0))
     };
     let mut remarks = Vec::new();
-    // What would be is known all the same.
-    for store in shared.set_aside.assumed().iter().filter(|_| !exhaustive) {
-        let why = if shared.set_aside.has_failed(*store) { "fail" } else { "read stale data" };
+    // With `exhaustive` nothing is set aside, but the assumed stores are still known.
+    let assumed: Vec<_> = shared.set_aside.assumed().iter().filter(|_| !exhaustive).collect();
+    for (failed, why) in [(true, "fail"), (false, "read stale data")] {
+        let of_these = assumed.iter().filter(|store| shared.set_aside.has_failed(***store) == failed);
+        let mut places: Vec<String> = of_these.map(|store| place(store)).collect();
+        // Places in a library without debug information have one name.
+        places.dedup();
+        let (stores, are, them) = match &places[..] {
+            [] => continue,
+            [only] => (format!("the store at {only}"), "is", "it"),
+            all => (format!("the stores at {}", all.join(", ")), "are", "one of them"),
+        };
         remarks.push(format!(
-            "assuming the store at {} is flushed: recoveries {why} without it, so further crash \
-             states that lose it were set aside (--exhaustive explores them)",
-            place(store)
+            "assuming {stores} {are} flushed and fenced in time: recoveries {why} otherwise, so further crash states that \
+             lose {them} were set aside (--exhaustive explores them)"
         ));
     }
-    // Places in a library without debug information have one name.
-    remarks.dedup();
     let waits: Vec<String> = shared.set_aside.waits().map(|site| place(&(false, site))).collect();
     if shared.set_aside.not_recovered > 0 {
         remarks.push(format!(
@@ -77,7 +83,7 @@ pub(super) fn set_aside(shared: &Shared, sites: &AllSites, exhaustive: bool) -> 
     remarks
 }
 
-/// Which checksums are trusted to refuse what was not tried.
+/// Which checksums are trusted to reject states that were not tried.
 pub(super) fn checksums(shared: &Shared, sites: &AllSites) -> Vec<String> {
     let trusted = shared.checksums.iter().map(|(site, contents)| {
         let place = sites.of_recovery().get(*site);
@@ -91,7 +97,7 @@ pub(super) fn checksums(shared: &Shared, sites: &AllSites) -> Vec<String> {
     trusted.collect()
 }
 
-/// Says that a check is one shard of several, if it is and they are not being merged.
+/// Says that the check is one of several shards, unless they are being merged.
 pub(super) fn is_one_shard(options: &Options) -> Option<String> {
     let shards = options.shards.as_ref().filter(|shards| options.merged.is_empty() && !shards.is_all())?;
     let taken: Vec<String> = shards.taken.iter().map(u32::to_string).collect();
@@ -102,9 +108,9 @@ pub(super) fn is_one_shard(options: &Options) -> Option<String> {
     ))
 }
 
-/// What the checked program used of the machine; outlives its processes.
+/// The checked program's use of files; outlives its processes.
 pub(super) struct Used {
-    /// The file that it maps outside the PM path, with the option that makes it count.
+    /// Files that it maps outside the PM path, with the option that includes each.
     mapped_outside: Vec<String>,
     written_outside: Option<PathBuf>,
     is_rebuilt: bool,
@@ -127,7 +133,7 @@ impl Used {
         }
     }
 
-    /// Says that there was no persistent memory, and what would have counted.
+    /// Says that no persistent memory was found, and what would have counted.
     pub(super) fn nothing_persistent(&self, options: &Options) -> String {
         let mut nothing = no_persistent_memory(PERSISTENT_MEMORY, &self.mapped_outside);
         if let Some(name) = self.written_outside.as_deref().and_then(std::path::Path::file_name) {

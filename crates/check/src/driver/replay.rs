@@ -18,18 +18,18 @@ use crate::subject::{
     Ending, Error, Failure, Launch, Limits, Mode, Placement, Process, Run, Schedule, Subject,
 };
 
-/// What came of a replay.
+/// The result of a replay.
 #[derive(Clone, Debug)]
 pub struct Replay {
-    /// How recovery failed; none if it did not.
+    /// How recovery failed; `None` if it did not.
     pub failure: Option<Failure>,
-    /// The end of what it printed.
+    /// The end of its output.
     pub output: String,
 }
 
-/// Replays the failure that a token names, under a debugger if one is given. `program` is the token's, built
-/// again if the token names a source; so is `recover`, if the token has another program for that. Another build than the
-/// token's is refused, unless it is to be tried `anyway`.
+/// Replays the failure that a token names, under a debugger if one is given. `program` is the token's program, rebuilt
+/// if the token names a source; `recover` likewise, if the token has a separate recovery program. A build other than
+/// the token's is rejected unless `anyway` is set.
 pub fn replay(
     token: &Token,
     program: PathBuf,
@@ -48,7 +48,7 @@ pub fn replay(
     let mut records = match recorded {
         Ok(recorded) if token.decisions.is_empty() => recorded.records.to_vec(),
         Ok(recorded) => rearranged(&recorded.records, &token.moved),
-        // It fails alone, or by its schedule.
+        // It fails without a crash, or because of its schedule.
         Err(Error::FailsAlone { failure, output, .. }) if token.crashes.is_empty() => {
             return Ok(Replay { failure: Some(failure), output });
         }
@@ -70,7 +70,7 @@ pub fn replay(
     }
     let ending = through_crashes(&mut process, &options, token, &mut records, limits, |process| {
         if let Some(debugger) = debugger {
-            // A process of its own: the debugger follows it into this recovery, not into the runs before.
+            // A separate process: the debugger follows it into this recovery, not into the runs before.
             let launch = Launch { wrapper: debugger.to_vec(), ..options.launch_recovery() };
             *process = with_files_of(process, launch)?;
         }
@@ -79,8 +79,8 @@ pub fn replay(
     Ok(Replay { failure: Failure::of(ending), output: process.output(ending) })
 }
 
-/// Crashes a recorded run as a token says, and recovers it, and crashes that if the token says so; `last` is called before
-/// the last recovery.
+/// Crashes a recorded run as a token says, recovers it, and crashes the recovery if the token says so; `last` is called
+/// before the last recovery.
 pub(crate) fn through_crashes(
     process: &mut Process,
     options: &Options,
@@ -132,15 +132,16 @@ pub(crate) fn through_crashes(
     Err(Error::Stale)
 }
 
-/// Is what the token says of a crash possible in this run? Lines that lose stores have that many open ones.
+/// Is the token's description of a crash possible in this run? Lines that lose stores must have enough open ones.
 fn fits(crash: &ChosenCrash, timeline: &Timeline) -> bool {
     crash.kept.iter().all(|(line, kept)| *kept < timeline.stores(Line(*line)).len())
 }
 
-/// The options that the check had.
+/// The options of the original check.
 fn options(token: &Token, program: PathBuf, recover: Option<PathBuf>) -> Options {
     let words = |words: &[String]| words.iter().map(OsString::from).collect();
     let mut options = Options::new(program, words(&token.arguments));
+    options.directory = token.directory.as_ref().map(PathBuf::from);
     options.pm_path = token.pm_path.iter().map(PathBuf::from).collect();
     options.pm_heap = token.pm_heap;
     options.heap = token.heap;
@@ -163,14 +164,14 @@ fn options(token: &Token, program: PathBuf, recover: Option<PathBuf>) -> Options
     options
 }
 
-/// Another process, with the files of the one before.
+/// A new process that takes over the files of an earlier one.
 fn with_files_of(before: &Process, launch: Launch) -> Result<Process, Error> {
     let mut process = Process::start(launch)?;
     process.adopt_files(before);
     Ok(process)
 }
 
-/// The lines as the crashes left them, according to the token.
+/// The lines as the token's crashes left them.
 fn patches(subject: &impl Subject, token: &Token, crashed: &[(Timeline, Persisted)]) -> Vec<Patch> {
     let mut lines: BTreeSet<Line> = BTreeSet::new();
     for (timeline, persisted) in crashed {

@@ -19,18 +19,18 @@ struct Version {
     v: u32,
 }
 
-/// Why a text is no token.
+/// Why a text is not a valid token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAToken {
     /// It is something else, or incomplete.
     #[error("this is not a replay token; copy it whole from the report of `crashproof check`")]
     Damaged,
-    /// Another version of crashproof made it.
+    /// It was created by another version of crashproof.
     #[error(
         "this replay token has format {version}, and this crashproof reads format {VERSION}; run the check again"
     )]
     OtherVersion {
-        /// The format it has.
+        /// Its format version.
         version: u32,
     },
 }
@@ -45,12 +45,15 @@ pub struct Token {
     /// The other sources it is built from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more_sources: Vec<String>,
-    /// What the user added to the arguments of the compiler that built it.
+    /// Compiler arguments added by the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cflags: Vec<String>,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// The command that recovers, if it is another: its program and arguments.
+    /// Its working directory, if not that of the replay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+    /// The recovery command, if it is different: its program and arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recover: Vec<String>,
     /// Seed of the schedule.
@@ -62,58 +65,58 @@ pub struct Token {
     /// Points at which threads can be switched in the run of seed 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub expected_points: u64,
-    /// Who steps, one decision after the other, if the schedule is one of decisions; see `crashproof_protocol::steps`.
+    /// The actors that step, one decision after another, for a schedule of decisions; see `crashproof_protocol::steps`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<u64>,
-    /// Places in code that was not rebuilt whose accesses of volatile memory are steps of the schedule.
+    /// Places in code that was not rebuilt whose volatile accesses are steps of the schedule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watched: Vec<u32>,
-    /// Records of the run that come after the first crash, although others that come before it are recorded later.
+    /// Records of the run that are moved behind the first crash, although later ones precede it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<u32>,
-    /// Who steps in recoveries, if they follow decisions.
+    /// The actors that step in recoveries, if they follow decisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery_decisions: Option<Vec<u64>>,
-    /// Where files count as persistent memory.
+    /// Directories whose files count as persistent memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pm_path: Vec<String>,
-    /// What files are on.
+    /// The medium that files are on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub medium: Option<Medium>,
-    /// Is every file persistent that the program writes?
+    /// Are all files the program writes persistent?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all_files: bool,
-    /// What prepares the files.
+    /// The command that prepares the files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<String>,
-    /// What talks to the program once it waits for input.
+    /// The client command for a program that waits for input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client: Vec<String>,
-    /// Has a recovery that waits for input recovered?
+    /// Does a recovery count as successful once it waits for input?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub until_idle: bool,
-    /// What asks it.
+    /// The command that verifies such a recovery.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recovered: Vec<String>,
     /// Is the heap persistent memory?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pm_heap: bool,
-    /// How the heap lies, and what it holds, if that is not as usual.
+    /// Layout and fill patterns of the heap, if not the default.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub heap: Heap,
-    /// The variables of the environment that the program asks for.
+    /// The environment variables that the program reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<(String, String)>,
-    /// Do caches survive?
+    /// Are caches persistent?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub eadr: bool,
     /// Were strands or epochs recorded? They add records to the trace.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub regions: bool,
-    /// Was whatever touched persistent memory unseen to be named? That adds records, too.
+    /// Was strict mode on? It adds records to the trace, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub strict: bool,
-    /// Which build of the program it is for, by its code; empty if not known.
+    /// The build of the program, identified by its code; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub build: String,
     /// The crashes, first to last.
@@ -135,6 +138,7 @@ impl Token {
             more_sources: options.more_sources.iter().map(|source| path(source)).collect(),
             cflags: options.cflags.iter().map(text).collect(),
             arguments: options.arguments.iter().map(text).collect(),
+            directory: options.directory.as_deref().map(path),
             recover: options.recover.as_ref().map_or(Vec::new(), |recover| {
                 let program = path(recover.built_from.as_ref().unwrap_or(&recover.program));
                 std::iter::once(program).chain(recover.arguments.iter().map(text)).collect()
@@ -164,7 +168,7 @@ impl Token {
         }
     }
 
-    /// The same under a schedule of decisions. `places` says where each record, in the order of the crash, is in the run.
+    /// The same for a schedule of decisions. `places` gives the place in the run of each record, in crash order.
     pub(crate) fn with_decisions(mut self, decisions: &[u64], places: &[u32]) -> Token {
         self.decisions = decisions.to_vec();
         let at = self.crashes.first().map_or(0, |crash| crash.at).min(places.len());
@@ -180,16 +184,16 @@ impl Token {
         Schedule { seed: self.seed, strategy: self.strategy, expected_points: self.expected_points }
     }
 
-    /// As one word that survives any shell.
+    /// Encodes the token as one word that survives any shell.
     pub fn encode(&self) -> String {
         let json = serde_json::to_vec(self).expect("plain data always serializes");
         BASE64URL_NOPAD.encode(&json)
     }
 
-    /// Reads what [`Token::encode`] wrote.
+    /// Parses the result of [`Token::encode`].
     pub fn decode(text: &str) -> Result<Token, NotAToken> {
         let json = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| NotAToken::Damaged)?;
-        // The version comes first: what another one means by the rest is not known.
+        // The version is read first: another version may interpret the rest differently.
         let version: Version = serde_json::from_slice(&json).map_err(|_| NotAToken::Damaged)?;
         if version.v != VERSION {
             return Err(NotAToken::OtherVersion { version: version.v });

@@ -1,11 +1,12 @@
-//! Findings that may come of what the runtime did not see.
+//! Findings that may be artifacts of what the runtime did not see.
 
 use crashproof_protocol::reason;
 
 use crate::judge::{FailedRecovery, Violation};
 
-/// Leaves out findings that may come of what the runtime did not see. What a forked child did to persistent memory is
-/// missing altogether; elsewhere a recovery that fails although nothing is lost says nothing if not all stores are known.
+/// Drops findings that may be artifacts of what the runtime did not see. A forked child's effects on persistent memory
+/// are missing entirely; otherwise, a recovery that fails although nothing is lost proves nothing if not all stores are
+/// known.
 pub(crate) fn without_unseen(
     mut findings: Vec<FailedRecovery>,
     mut violations: Vec<Violation>,

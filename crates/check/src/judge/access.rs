@@ -1,4 +1,4 @@
-//! A store of an execution as findings speak of it.
+//! A store of an execution, as findings refer to it.
 
 use std::ops::Range;
 
@@ -6,23 +6,23 @@ use crashproof_protocol::Record;
 use px86::Kind;
 use px86::storage::CachedStore;
 
-/// Bytes of an access that are kept.
+/// The most bytes of an access to keep.
 const MOST_BYTES: usize = 64;
 
-/// Stores of one instruction to consecutive bytes, or one store.
+/// One store, or consecutive stores of one instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access {
-    /// The execution: how many crashes there were before it.
+    /// The execution: the number of crashes before it.
     pub(crate) level: usize,
-    /// Where it is in the trace.
+    /// Its place in the trace.
     pub(crate) index: usize,
     pub(crate) site: u32,
     pub(crate) thread: u16,
     pub(crate) address: u64,
-    /// How many bytes, and the first of them.
+    /// Its size, and its first bytes.
     pub(crate) bytes: u64,
     pub(crate) data: Vec<u8>,
-    /// Of how many stores it consists.
+    /// The number of stores it consists of.
     pub(crate) stores: usize,
 }
 
@@ -59,20 +59,20 @@ impl Access {
         self.address + self.bytes
     }
 
-    /// Does it cover a byte of a range?
+    /// Does it overlap a range?
     pub(crate) fn meets(&self, address: u64, bytes: u64) -> bool {
         self.address < address + bytes && address < self.end()
     }
 
-    /// Does its thread overwrite what this store left in a part of the trace? A flush behind that is the flush of the later
-    /// update, which says nothing about the order of this one.
+    /// Does its thread overwrite this store within a part of the trace? A flush after that belongs to the later update,
+    /// and says nothing about the order of this one.
     pub(crate) fn is_overwritten(&self, records: &[Record], part: Range<usize>) -> bool {
         let stores = |it: &Record| it.thread() == self.thread && it.event_kind().is_some_and(Kind::stores);
         let part = records.get(part).unwrap_or_default();
         part.iter().any(|it| stores(it) && self.meets(it.address(), u64::from(it.width())))
     }
 
-    /// Takes in a store that continues this one, if it does.
+    /// Merges a store that continues this one; returns whether it does.
     pub(crate) fn continued_by(&mut self, next: &Access) -> bool {
         let continues = (self.level, self.site, self.thread, self.end())
             == (next.level, next.site, next.thread, next.address);

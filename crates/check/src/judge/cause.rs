@@ -6,46 +6,47 @@ use crate::judge::access::Access;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Instruction {
     pub(crate) level: usize,
-    /// Where it is in the trace.
+    /// Its place in the trace.
     pub(crate) index: usize,
     pub(crate) site: u32,
     pub(crate) address: u64,
 }
 
-/// Why.
+/// The cause of a finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Nothing is known.
+    /// Unknown.
     #[default]
     Unknown,
-    /// The lost store's line is never flushed afterwards. If a line next to it is, in the same breath, and was stored to
-    /// just before, that flush and that store.
+    /// The lost store's line is never flushed afterwards. If an adjacent line that was just stored to is flushed at the
+    /// same time, that flush and that store.
     NeverFlushed { neighbor: Option<(Instruction, Access)> },
     /// It is flushed, but only after the survivor was stored.
     FlushedLate(Instruction),
-    /// It is flushed and fenced after the survivor was: the other way round than recovery needs it. If a line next to it
-    /// was flushed in time, that flush and the store it was for.
+    /// It is flushed and fenced after the survivor was: the reverse of the order that recovery needs. If an adjacent
+    /// line was flushed in time, that flush and the store it was for.
     WrongOrder { flush: Instruction, neighbor: Option<(Instruction, Access)> },
-    /// It is flushed in time, but no fence follows before the survivor.
+    /// It is flushed in time, but not fenced before the survivor.
     NotFenced(Instruction),
-    /// A flush covers only some of the bytes that were stored together.
+    /// A flush covers only some of the bytes stored together.
     PartialFlush { flush: Instruction, covered: u64, total: u64 },
-    /// What is flushed instead had nothing to be written back.
+    /// The line flushed instead had nothing to write back.
     WrongAddress(Instruction),
-    /// Parts of one update: nothing keeps them together.
+    /// Parts of one update that nothing keeps together.
     Torn {
-        /// Are they parts of one store or copy?
+        /// Do the parts belong to one store or copy?
         one_access: bool,
     },
-    /// Nothing is lost: the last store persisted before what belongs to it was stored. If that is a flag which is cleared
-    /// then, and was set before the last store, where: the program has told recovery that it was at work.
+    /// Nothing is lost: the last store persisted before the data it refers to was stored. If it is a flag that is
+    /// cleared next, and was set before the last store, where it was set: the program had told recovery that an update
+    /// was in progress.
     StoredAfterCommit { begun: Option<Access> },
-    /// A lock was held when the power failed, and recovery waits for it.
+    /// A lock was held at the crash, and recovery waits for it.
     LockHeld { taken: Access, released: Access },
     /// Recovery follows a pointer to memory that is not persistent.
     VolatileState(Volatile),
-    /// Nothing is lost, and nothing that recovery read would be stored later: recovery fails on a state that is as the
-    /// program wants it.
+    /// Nothing is lost, and recovery read nothing that would be stored later: recovery fails on a state that the
+    /// program intended.
     RecoveryWrong,
 }
 
@@ -57,7 +58,7 @@ pub(crate) struct Volatile {
 }
 
 impl Cause {
-    /// Its name, for programs.
+    /// Its identifier in machine-readable reports.
     pub(crate) fn id(&self) -> &'static str {
         match self {
             Cause::Unknown => "unknown",
@@ -75,7 +76,7 @@ impl Cause {
         }
     }
 
-    /// The flushes that it is about.
+    /// The flushes it involves.
     pub(crate) fn flushes(&self) -> impl Iterator<Item = Instruction> {
         let (own, neighbor) = match self {
             Cause::FlushedLate(flush)

@@ -1,7 +1,7 @@
-//! The cause of a failure or of a missing flush, decided on the recorded run.
+//! Determines the cause of a failure or missing flush from the recorded run.
 //!
-//! A cause is named only where the trace shows it. px86 has already said that the lost store may be lost; here the program's
-//! flushes and fences say what its author forgot.
+//! A cause is named only if the trace shows it. px86 has established that the lost store may be lost; here the
+//! program's flushes and fences show what its author missed.
 
 use crashproof_protocol::Record;
 use px86::{Kind, LINE_BYTES, Line};
@@ -14,9 +14,9 @@ use crate::judge::locks::released_at;
 use crate::search::Recovered;
 use crate::subject::{AllSites, Failure, same_place};
 
-/// Records searched for flushes, from the lost store on.
+/// The most records searched for flushes, from the lost store on.
 const MOST_SEARCHED: usize = 1_000_000;
-/// Reads of recovery among which is the lock that it waits for.
+/// The number of recovery's last reads searched for the lock it waits for.
 const LAST_READS: usize = 16;
 
 impl Facts {
@@ -44,7 +44,7 @@ impl Facts {
     }
 }
 
-/// The cause of what these facts say; `reads` is all that recovery read.
+/// The cause that these facts show; `reads` is everything recovery read.
 fn of(
     state: &CrashState,
     facts: &Facts,
@@ -72,7 +72,7 @@ fn of(
         return Cause::Unknown;
     }
     let records = state.records(lost.level);
-    // A compiler makes several instructions of one copy.
+    // Compilers split one copy into several instructions.
     let sites = sites.of(lost.level);
     let alike = |one: u32, other: u32| one == other || same_place(sites.get(one), sites.get(other));
     let whole = instance(records, lost, &alike);
@@ -86,8 +86,8 @@ fn of(
     missing_flush(records, lost, &whole, survived)
 }
 
-/// The lock that recovery found held and read among the last things: where it was taken, and where it would have been
-/// given back, had the crash not come before or taken that away.
+/// The lock that recovery found held and read near its end: where it was taken, and where it would have been released
+/// if the crash had not come first or undone that.
 fn held_lock(state: &CrashState, facts: &Facts, reads: &[Read]) -> Option<(Access, Access)> {
     let crash = facts.crashes.last()?;
     let records = state.records(crash.level);
@@ -108,11 +108,11 @@ fn held_lock(state: &CrashState, facts: &Facts, reads: &[Read]) -> Option<(Acces
     reads.iter().rev().take(LAST_READS).find_map(holds)
 }
 
-/// Does recovery rely on something that the crash took away?
+/// Does recovery rely on volatile state that the crash destroyed?
 fn volatile_state(failure: &Failure, facts: &Facts, reads: &[Read]) -> Option<Volatile> {
     match failure {
         Failure::Signal(libc::SIGSEGV | libc::SIGBUS) => {
-            // The last thing it read is what it followed; memory of programs is mapped up to 2^47.
+            // It followed the last value it read; user-space mappings end at 2^47.
             let last = reads.last().filter(|read| read.width == 8)?;
             let lost = facts.lost.iter().any(|it| it.meets(last.address, 8));
             let pointer = (1 << 20..1 << 47).contains(&last.value) && last.value % 2 == 0;
@@ -124,7 +124,7 @@ fn volatile_state(failure: &Failure, facts: &Facts, reads: &[Read]) -> Option<Vo
     }
 }
 
-/// Where what is cleared next was set, before the last store.
+/// Where the flag that is cleared next was set, before the last store.
 fn begun(state: &CrashState, last: &Access, next: &Access) -> Option<Access> {
     if next.level != last.level || next.data.iter().any(|byte| *byte != 0) {
         return None;
@@ -139,8 +139,8 @@ fn begun(state: &CrashState, last: &Access, next: &Access) -> Option<Access> {
     set.then(|| Access::of_record(next.level, before, &records[before]))
 }
 
-/// All that one execution of a statement stored, from the trace around one of its stores; `alike` says of two sites whether
-/// they are one statement.
+/// Everything stored by one execution of a statement, found in the trace around one of its stores; `alike` tells
+/// whether two sites are one statement.
 fn instance(records: &[Record], store: &Access, alike: &dyn Fn(u32, u32) -> bool) -> Access {
     let mut whole = store.clone();
     let same = |record: &&Record| {
@@ -182,7 +182,7 @@ fn missing_flush(records: &[Record], lost: &Access, whole: &Access, survived: &A
         site: records[index].site,
         address: records[index].address(),
     };
-    // The last store to the line that the survivor follows: a flush before it cannot save it.
+    // The last store to the line that precedes the survivor: a flush before it cannot save it.
     let last = (lost.index..survived.index.min(records.len()))
         .rev()
         .find(|&at| {
@@ -211,8 +211,8 @@ fn missing_flush(records: &[Record], lost: &Access, whole: &Access, survived: &A
     if let Some(flush) = later.filter(|&flush| !in_order(flush)) {
         return Cause::FlushedLate(instruction(flush));
     }
-    // The line is not flushed before the survivor is durable: was something else flushed in its place? A flush long
-    // after that may well belong to another object that shares the line.
+    // The line is not flushed before the survivor is durable: was something else flushed in its place? A much later
+    // flush may well belong to another object on the line.
     let window = last + 1..survived.index.min(end);
     let flushes: Vec<usize> =
         window.clone().filter(|&at| is_flush(&records[at]) && records[at].thread() == lost.thread).collect();
@@ -241,10 +241,10 @@ fn missing_flush(records: &[Record], lost: &Access, whole: &Access, survived: &A
     }
 }
 
-/// The last store to the line of a flush, if that is just before what was stored and was stored to before it was flushed.
+/// The last store to the flushed line, if that line is just before the lost store's and was stored to before the flush.
 fn neighbor(records: &[Record], flush: usize, whole: &Access) -> Option<usize> {
     let line = Line::containing(records[flush].address());
-    // A flush that covers too little ends too early; one for the line behind is for something else.
+    // A flush that covers too little stops too early; one of the following line has another purpose.
     if line.start() + LINE_BYTES != Line::containing(whole.address).start() {
         return None;
     }
@@ -262,7 +262,7 @@ fn neighbor(records: &[Record], flush: usize, whole: &Access) -> Option<usize> {
     None
 }
 
-/// Was nothing stored to the line of a flush since it was last flushed?
+/// Has nothing been stored to the line of a flush since it was last flushed?
 fn is_clean(records: &[Record], flush: usize) -> bool {
     let line = Line::containing(records[flush].address());
     let on_line = |at: &usize| {
@@ -301,7 +301,7 @@ mod tests {
         assert!(matches!(decide(&late, 0, 1), Cause::FlushedLate(flush) if flush.index == 2));
         let order = [store(0), store(4), flush(4), fence(), flush(0), fence()];
         assert!(matches!(decide(&order, 0, 1), Cause::WrongOrder { flush, .. } if flush.index == 4));
-        // What is flushed later is another update of the same bytes.
+        // The later flush is for another update of the same bytes.
         let again = [store(0), store(4), flush(4), fence(), store(0), flush(0), fence()];
         assert_eq!(decide(&again, 0, 1), Cause::NeverFlushed { neighbor: None });
         let unfenced = [store(0), flush(0), store(4), flush(4), fence()];
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_flush_that_covers_too_little() {
-        // A copy of 16 bytes over the border of two lines, of which the first is flushed.
+        // A 16-byte copy across two lines, only the first of which is flushed.
         let records = [
             event(DATA, 0, 56, 8, 1),
             event(DATA, 1, 0, 8, 1),

@@ -1,6 +1,6 @@
-//! What a finding is about, as data: the stores that were lost, the one that survived, the crash, what recovery read.
+//! The facts of a finding as data: the lost stores, the survivor, the crash, what recovery read.
 //!
-//! `narrate` puts it into words when everything is known, the calls that led to each of them included.
+//! `narrate` puts them into words when everything is known, including call stacks.
 
 use std::collections::BTreeMap;
 
@@ -16,50 +16,50 @@ use crate::judge::cause::Cause;
 use crate::judge::robustness::TraceViolation;
 use crate::search::Recovered;
 
-/// Accesses of one role that are kept; how many there were is counted.
+/// The most accesses of one role to keep; all of them are counted.
 const MOST: usize = 32;
-/// Records after the crash that are searched for what had not been stored yet.
+/// The most records after the crash searched for what had not been stored yet.
 const MOST_SEARCHED: usize = 200_000;
 
 /// One crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Crash {
     pub(crate) level: usize,
-    /// How many records had taken effect.
+    /// The number of records that had taken effect.
     pub(crate) at: usize,
-    /// What would have come next, or what came last.
+    /// The site of the next record, or of the last one.
     pub(crate) site: u32,
-    /// Did it come at the end of the run?
+    /// Was it at the end of the run?
     pub(crate) at_end: bool,
 }
 
-/// A read of recovery.
+/// A read by recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReadFact {
     pub(crate) site: u32,
-    /// Which of recovery's first reads it is.
+    /// Its number among recovery's reads of pre-crash content.
     pub(crate) number: usize,
     pub(crate) address: u64,
     pub(crate) width: u8,
     pub(crate) value: u64,
-    /// What it could also have read.
+    /// The values it could also have read.
     pub(crate) others: Vec<u64>,
-    /// The stores that it may have read from, if there is more than one; what was there before the crash is none.
+    /// The stores it may have read from, if there are several; pre-run content is not listed.
     pub(crate) candidates: Vec<Access>,
-    /// Has it to do with what was lost, or with what was not stored yet?
+    /// Does it involve what was lost, or what had not been stored yet?
     pub(crate) notices: bool,
 }
 
-/// What a finding is about.
+/// The facts of a finding.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// The stores that were lost, oldest first.
     pub(crate) lost: Vec<Access>,
-    /// How many more there were.
+    /// How many more were lost.
     pub(crate) lost_more: usize,
-    /// How many stores were lost in all.
+    /// How many stores were lost in total.
     pub(crate) lost_stores: usize,
-    /// Is the first of them flushed at all, be it after the crash?
+    /// Is the first of them ever flushed, possibly after the crash?
     pub(crate) flushed: bool,
     /// The store that survived, or the last one before the crash if nothing is lost.
     pub(crate) survived: Option<Access>,
@@ -68,15 +68,15 @@ pub(crate) struct Facts {
     /// If nothing is lost: the first later store to what recovery read.
     pub(crate) not_yet: Option<Access>,
     pub(crate) crashes: Vec<Crash>,
-    /// The same for a replay.
+    /// The crashes in the form a replay needs.
     pub(crate) chosen: Vec<ChosenCrash>,
     pub(crate) reads: Vec<ReadFact>,
     pub(crate) cause: Cause,
 }
 
 impl Facts {
-    /// What was lost and what survived; with `violation`, in view of the missing flush that it shows. The rest is for
-    /// [`Facts::complete`].
+    /// What was lost and what survived; with `violation`, from the perspective of that missing flush.
+    /// [`Facts::complete`] adds the rest.
     pub(crate) fn of(recovered: &Recovered, violation: Option<&TraceViolation>) -> Facts {
         let Recovered { state, revealed, .. } = *recovered;
         let mut facts = Facts::default();
@@ -101,7 +101,7 @@ impl Facts {
                 // What the missing flush would have saved comes first; the rest is lost, too.
                 let mut own: Vec<Access> = met.lost.iter().map(|store| access(*store)).collect();
                 lost.retain(|it| !own.iter().any(|one| (one.level, one.index) == (it.level, it.index)));
-                // Of a copy all that was lost of the line, not only its first bytes.
+                // All lost parts of a copy within the line, not only its first bytes.
                 let copy = |it: &Access| (it.level, it.site, Line::containing(it.address));
                 let first = own.first().map(copy);
                 let (more, others): (Vec<Access>, Vec<Access>) =
@@ -114,7 +114,7 @@ impl Facts {
                 facts.survived = Some(access(met.survived));
             }
             None => {
-                // What was lost and is not read has no part in it either, unless nothing that was lost is read.
+                // Lost stores that are not read are irrelevant, unless none of the lost stores is read.
                 let is_read = |it: &Access| read.meets(it.address, it.bytes);
                 let (own, others): (Vec<Access>, Vec<Access>) = joined(lost).into_iter().partition(is_read);
                 (facts.lost, facts.lost_more) =
@@ -131,7 +131,7 @@ impl Facts {
         facts
     }
 
-    /// The last store before the crash, of what recovery read if there is one among the last few.
+    /// The last store before the crash, preferably to something that recovery read.
     fn last_store(&self, state: &CrashState, read: &ReadBytes) -> Option<Access> {
         let crash = self.crashes.last()?;
         let records = state.records(crash.level);
@@ -151,13 +151,13 @@ impl Facts {
         after.next().map(|(index, record)| Access::of_record(crash.level, index, record))
     }
 
-    /// Only that these events of the recorded run are of interest.
+    /// Facts that only mark these events of the recorded run as relevant.
     pub(crate) fn about_events(events: &[usize]) -> Facts {
         let lost = events.iter().map(|index| Access { index: *index, ..Access::default() }).collect();
         Facts { lost, ..Facts::default() }
     }
 
-    /// The events of the recorded run that are named, by their index.
+    /// The named events of the recorded run, by index.
     pub(crate) fn events(&self) -> Vec<u64> {
         let accesses = self.lost.iter().chain(&self.survived).chain(&self.not_yet);
         let stores = accesses.filter(|it| it.level == 0).map(|it| it.index);
@@ -166,8 +166,8 @@ impl Facts {
         stores.chain(crashes).chain(flushes).map(|index| index as u64).collect()
     }
 
-    /// The store or crash that a finding about this is filed under: its execution and site. A crash without any store
-    /// before it has only the place where it came.
+    /// The store or crash under which a finding is filed: its execution and site. For a crash without any store before
+    /// it, that is only its location.
     pub(crate) fn key(&self) -> (usize, u32) {
         let first = self.lost.first().or(self.survived.as_ref());
         let crash = || self.crashes.last().map_or((0, 0), |crash| (crash.level, crash.site));
@@ -179,13 +179,13 @@ fn is_store(record: &Record) -> bool {
     record.event_kind().is_some_and(Kind::stores)
 }
 
-/// What recovery read: asked of many stores, where there may be many reads.
+/// The bytes that recovery read, indexed because there may be many reads, and many queries.
 struct ReadBytes<'a> {
     reads: &'a [Read],
     words: FxHashSet<u64>,
 }
 
-/// The words that a range touches.
+/// The words that a range overlaps.
 fn words(address: u64, bytes: u64) -> std::ops::RangeInclusive<u64> {
     address / 8..=(address + bytes.max(1) - 1) / 8
 }
@@ -206,7 +206,7 @@ impl ReadBytes<'_> {
     }
 }
 
-/// Stores of one instruction to consecutive bytes as one access.
+/// Merges stores of one instruction to consecutive bytes into one access.
 fn joined(accesses: Vec<Access>) -> Vec<Access> {
     let mut all: Vec<Access> = Vec::new();
     for access in accesses {
@@ -217,8 +217,8 @@ fn joined(accesses: Vec<Access>) -> Vec<Access> {
     all
 }
 
-/// The stores of an execution that were lost, oldest first, the last that survived, and how much of each line did. What
-/// survived and was not read has no part in it: a later store to the same line may be of something else.
+/// The lost stores of an execution, oldest first, the last one that survived, and how much of each line did. Survivors
+/// that were not read are irrelevant: a later store to the same line may belong to something else.
 fn fate(
     level: usize,
     revealed: &Revealed,
@@ -250,11 +250,11 @@ fn fate(
     (lost.iter().map(|store| Access::of_store(level, store)).collect(), last, partly)
 }
 
-/// What recovery read that it could also have read differently, what it read of the stores that matter, and what it
-/// read last (Jaaru's debugging support).
+/// Recovery's reads that could have had other values, its reads of the stores that matter, and its last reads (Jaaru's
+/// debugging support).
 pub(crate) fn reads(recovered: &Recovered, facts: &Facts) -> Vec<ReadFact> {
     let Recovered { state, reads, .. } = *recovered;
-    // What is known of each line from the reads so far.
+    // What the reads so far reveal about each line.
     let mut narrowed = Revealed::default();
     let mut all = Vec::new();
     for (number, read) in reads.iter().enumerate() {
@@ -279,7 +279,7 @@ pub(crate) fn reads(recovered: &Recovered, facts: &Facts) -> Vec<ReadFact> {
     all
 }
 
-/// The stores from which a load might have read (Jaaru's debugging support).
+/// The stores from which a load may have read (Jaaru's debugging support).
 fn candidates(state: &CrashState, read: &Read, groups: &[(u64, Vec<Content>)]) -> Vec<Access> {
     let line = Line::containing(read.address);
     let meets = |store: &CachedStore| {
@@ -289,7 +289,7 @@ fn candidates(state: &CrashState, read: &Read, groups: &[(u64, Vec<Content>)]) -
     };
     let mut stores: BTreeMap<(usize, u64), CachedStore> = BTreeMap::new();
     for content in groups.iter().flat_map(|(_, contents)| contents) {
-        // The last store that was kept, of the last execution that has one.
+        // The last surviving store, of the last execution that has one.
         let executions: Vec<_> = state.timelines().enumerate().collect();
         for (level, timeline) in executions.into_iter().rev() {
             let open = timeline.stores(line);

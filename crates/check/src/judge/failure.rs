@@ -1,4 +1,4 @@
-//! A failure that a check found: what must be lost for it, and how to reproduce it.
+//! A failure found by a check: what must be lost for it, and how to reproduce it.
 
 use crashproof_findings::story::Story;
 use crashproof_findings::{Place, Related};
@@ -10,28 +10,28 @@ use crate::judge::volatile::VolatilePointer;
 use crate::judge::words::Words;
 use crate::subject::Failure;
 
-/// Whether a failure may need fewer lost stores than the ones reported.
+/// Whether a failure may require fewer lost stores than reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Minimality {
     /// No: everything was explored.
     Proven,
-    /// Each of them is needed, but not everything was explored: elsewhere fewer may suffice.
+    /// Each of them is needed, but not everything was explored: some other crash may require fewer.
     Local,
-    /// Perhaps: minimization ended early.
+    /// Possibly: minimization ended early.
     Unfinished,
 }
 
-/// What distinguishes failures: how the run failed, the first lost store by its execution and site, and the last one:
-/// two bugs may lose the same store first, such as one of a helper that both call.
+/// What distinguishes failures: how the run failed, the first lost store by execution and site, and the last one. Two
+/// bugs may lose the same store first, for example in a helper that both call.
 pub(crate) type Key = (String, (usize, u32), (usize, u32));
 
-/// A recovery that fails, or a schedule under which the program fails without any crash.
+/// A recovery that fails, or a schedule under which the program fails without a crash.
 #[derive(Clone, Debug)]
 pub struct FailedRecovery {
     /// How it failed.
     pub failure: Failure,
-    /// The store that was lost first, or where the crash came if nothing need be lost.
+    /// The first lost store, or the crash if nothing need be lost.
     pub place: Place,
     /// How many stores must be lost for it.
     pub lost: usize,
@@ -41,33 +41,33 @@ pub struct FailedRecovery {
     pub(crate) under_schedule: bool,
     /// Whether fewer may suffice.
     pub minimality: Minimality,
-    /// How many crashes in a row it takes; 0 if the program fails under its schedule without any.
+    /// How many consecutive crashes it takes; 0 if the program fails under its schedule without any.
     pub crashes: usize,
     /// The stores, loads and crashes that are part of it.
     pub(crate) facts: Facts,
-    /// The end of what recovery printed.
+    /// The end of recovery's output.
     pub output: String,
-    /// For `crashproof replay`.
+    /// The token for `crashproof replay`.
     pub replay: String,
-    /// At how many crash points it was met.
+    /// The number of crash points at which it was met.
     pub count: u64,
-    /// Seed of the schedule under which it was met.
+    /// The seed of the schedule under which it was met.
     pub seed: u32,
-    /// The missing flush behind it, if robustness tells.
+    /// The missing flush behind it, if robustness identifies one.
     pub cause: Option<Box<Violation>>,
-    /// The pointer to volatile memory that recovery followed, if that is it.
+    /// The pointer to volatile memory that recovery followed, if that is the cause.
     pub volatile: Option<VolatilePointer>,
     /// The events around the crash, for drawing.
     pub story: Option<Story>,
-    /// It in words; set when everything is known.
+    /// Its description; set when everything is known.
     pub(crate) words: Words,
 }
 
-/// What makes one way to the same failure simpler than another: crashes, lost stores, seed, crash point.
+/// Ranks ways to the same failure, simplest first: crashes, lost stores, seed, crash point.
 pub(crate) type Rank = (usize, usize, u32, usize);
 
 impl FailedRecovery {
-    /// The stores, loads and crashes that are part of it, in the order they happened.
+    /// The stores, loads and crashes involved, in the order they happened.
     pub fn related(&self) -> &[Related] {
         &self.words.related
     }

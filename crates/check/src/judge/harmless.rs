@@ -1,9 +1,9 @@
-//! Protocols of libraries that lose stores by design, and notice.
+//! Library protocols that lose stores by design, and detect it.
 //!
-//! A log whose entries carry checksums may be torn; redoing what is already done changes nothing. Recovery reads what
-//! is stale there, and that is no bug. Programs say so in their own code (`crashproof_checksum_begin`,
-//! `crashproof_tolerate`); what is known of libraries is in the `check.toml` of each framework. Only the load that misses
-//! the lost store counts: whatever it is, the library deals with it.
+//! A log with checksummed entries may be torn; redoing completed work changes nothing. Recovery reads stale data there,
+//! which is not a bug. Programs say so in their own code (`crashproof_checksum_begin`, `crashproof_tolerate`); for
+//! known libraries, the `check.toml` of each framework does. Only the load that misses the lost store counts: whatever
+//! that store was, the library handles its loss.
 
 use std::path::Path;
 
@@ -18,12 +18,12 @@ use crate::subject::Sites;
 #[derive(Default)]
 pub(crate) struct Harmless {
     places: Vec<(Suppression, String)>,
-    /// Libraries without debug information: the beginning of the file name, and what to say.
+    /// Libraries without debug information: the start of the file name, and the explanation.
     libraries: Vec<(String, String)>,
 }
 
 impl Harmless {
-    /// What is known of the libraries that a program is built with.
+    /// The known libraries that a program uses.
     pub(crate) fn of(sites: &Sites) -> Harmless {
         let mut places = Vec::new();
         for known in checked().iter().filter(|known| sites.have_function(&known.interface)) {
@@ -38,7 +38,7 @@ impl Harmless {
                 }
             }
         }
-        // Where functions have no names, a library's own loads cannot be told apart; those of the program can.
+        // Without function names, a library's own loads cannot be told apart; the program's can.
         let libraries = checked().into_iter().filter(|known| sites.have_module(&known.framework)).map(|known| {
             let library = known.framework;
             let remark = format!(
@@ -50,14 +50,14 @@ impl Harmless {
         Harmless { places, libraries: libraries.collect() }
     }
 
-    /// Why this load may miss these stores, if that is known.
+    /// Why this load may miss these stores, if known.
     pub(crate) fn why(&self, load: &Place, lost: &[&Place]) -> Option<&str> {
         let known = self.places.iter().find(|(place, _)| place.covers(load)).map(|(_, remark)| remark);
         let in_library = |place: &Place| {
             let file = Path::new(&place.file).file_name()?.to_str().filter(|_| place.line == 0)?;
             self.libraries.iter().find(|(start, _)| file.starts_with(start)).map(|(_, remark)| remark)
         };
-        // What the program itself stores is its own to flush, whoever notices.
+        // The program must flush its own stores, regardless of which load misses them.
         let inside = || in_library(load).filter(|_| lost.iter().all(|store| in_library(store).is_some()));
         known.or_else(inside).map(String::as_str)
     }

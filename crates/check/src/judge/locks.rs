@@ -1,14 +1,13 @@
-//! Words of PM that are locks: a locked instruction takes them, and the thread gives them back the value they had.
+//! Recognizes PM words that are locks: a locked instruction takes one, and the same thread restores its value.
 //!
-//! A lock is no data. That it is lost is what one would wish; that it survives while it is held keeps recovery waiting, and
-//! no flush helps against that.
+//! A lock is not data. Losing it is desirable; if it survives while held, recovery waits forever, and no flush helps.
 
 use crashproof_protocol::Record;
 use px86::Kind;
 
-/// Records searched for the store before and the store after.
+/// The most records searched for the preceding and the following store.
 const MOST_SEARCHED: usize = 100_000;
-/// Stores of one function of a library to a lock: how far apart they are, in records and in bytes.
+/// How far apart a library function's stores to a lock may be, in records and in bytes.
 const NEAR: usize = 8;
 const OBJECT_BYTES: u64 = 64;
 
@@ -20,7 +19,7 @@ fn same_word(one: &Record, other: &Record) -> bool {
     stores(other) && (one.address(), one.width()) == (other.address(), other.width())
 }
 
-/// What a store that covers the word of another one puts there.
+/// The value that a store which covers another store's word writes to that word.
 fn value_at(word: &Record, store: &Record) -> Option<u64> {
     let offset = word.address().checked_sub(store.address())?;
     let covers = stores(store) && offset + u64::from(word.width()) <= u64::from(store.width());
@@ -28,19 +27,19 @@ fn value_at(word: &Record, store: &Record) -> Option<u64> {
     covers.then(|| store.value >> (8 * offset) & mask)
 }
 
-/// Where the lock is given back that the record takes; none if it takes none.
+/// Where the lock that the record takes is released; `None` if it takes none.
 pub(crate) fn released_at(records: &[Record], taken: usize) -> Option<usize> {
     let take = records.get(taken).filter(|it| it.event_kind() == Some(Kind::Rmw))?;
     let before = records[..taken].iter().rev().take(MOST_SEARCHED).find_map(|it| value_at(take, it));
     let free = before.unwrap_or(0);
     let after = records.iter().enumerate().skip(taken + 1).take(MOST_SEARCHED);
     let (next, release) = after.into_iter().find(|(_, it)| same_word(take, it))?;
-    // Some locks leave a mark of their own in the word; but it only loses bits.
+    // Some locks leave a mark in the word, but that only clears bits.
     let gives_back = release.value == free || release.value & !take.value == 0 && release.value != take.value;
     (take.value != free && gives_back && release.thread() == take.thread()).then_some(next)
 }
 
-/// Does the store take a lock or give it back?
+/// Does the store take or release a lock?
 pub(crate) fn is_of_lock(records: &[Record], index: usize) -> bool {
     let gives_back = |index: usize| {
         let release = &records[index];
@@ -49,7 +48,7 @@ pub(crate) fn is_of_lock(records: &[Record], index: usize) -> bool {
     };
     let decides = |index: usize| released_at(records, index).is_some() || gives_back(index);
     let Some(store) = records.get(index).filter(|it| stores(it)) else { return false };
-    // Functions of the C library keep more in a lock than the word that decides.
+    // C library functions keep more in a lock than the deciding word.
     let near = index.saturating_sub(NEAR)..(index + NEAR + 1).min(records.len());
     let beside = |at: usize| {
         let other = &records[at];
@@ -79,14 +78,14 @@ mod tests {
         let records = [take, data, give];
         assert_eq!(released_at(&records, 0), Some(2));
         assert!(is_of_lock(&records, 0) && is_of_lock(&records, 2) && !is_of_lock(&records, 1));
-        // A counter goes on.
+        // A counter keeps increasing.
         let counter = [take, record(Kind::Rmw, 0, 2, 1, 7)];
         assert!(!is_of_lock(&counter, 0) && !is_of_lock(&counter, 1));
-        // Initialized with more around it, and taken by subtraction.
+        // Initialized by a wider store, and taken by subtraction.
         let init = Record::new(Kind::Store as u8, ARENA.base, 8, 1, 1, 6);
         let semaphore = [init, record(Kind::Rmw, 0, 0, 1, 7), record(Kind::Rmw, 0, 1, 1, 9)];
         assert_eq!(released_at(&semaphore, 1), Some(2));
-        // Another thread's store is no release.
+        // Another thread's store is not a release.
         assert_eq!(released_at(&[take, record(Kind::Store, 0, 0, 2, 9)], 0), None);
     }
 

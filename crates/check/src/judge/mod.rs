@@ -2,25 +2,25 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `facts` | what a finding is about, as data: lost and surviving stores, the crash, the reads |
+//!  `facts` | the facts of a finding as data: lost and surviving stores, the crash, the reads |
 //! | `cause`, `classify` | why: never flushed, flushed too late, torn, ... |
-//! | `words` | what is said of it |
+//!  `words` | the text of a finding |
 //! | `failure` | a recovery that fails |
-//! | `one_cause` | failures that show one mistake from several sides |
+//!  `one_cause` | merges failures that show one mistake from several sides |
 //! | `locks` | words of PM that are locks |
 //! | `volatile` | pointers to volatile memory that recovery follows |
-//! | `unrecoverable` | stretches of a run after which recovery fails whatever is lost |
-//! | `robustness` | is what recovery read what a machine without caches could have left? |
+//!  `unrecoverable` | parts of a run in which recovery fails no matter what is lost |
+//!  `robustness` | could a machine without caches have left what recovery read? |
 //! | `violation` | a robustness violation in the source: the missing flush and where it belongs |
-//! | `harmless` | protocols of libraries that lose stores by design, and notice |
+//!  `harmless` | library protocols that lose stores by design, and detect it |
 //! | `suppress` | places where missing flushes are known to be harmless |
 //! | `redundant` | redundant flushes and fences |
 //! | `races` | data races on persistent memory |
 //! | `persistency_races` | plain stores that recovery may read in part |
 //! | `strands` | strands and epochs that depend on each other |
-//! | `report` | everything that a check found |
+//!  `report` | everything a check found |
 //!
-//! Findings here are places and figures; `narrate` puts them into words.
+//! Findings here are places and numbers; `narrate` puts them into words.
 
 mod access;
 mod cause;

@@ -1,10 +1,10 @@
-//! Failures that show one mistake from several sides become one finding.
+//! Merges failures that show one mistake from several sides into one finding.
 //!
-//! A pair of stores that must change together fails in two ways: the first without the second, and the second without the
-//! first. What is stored after its commit fails when the crash comes before the store, and when it comes before the flush.
-//! A lock that is held when the power fails keeps recovery waiting wherever it was taken. One fence completes all flushes
-//! before it, and a copy that is torn may be so at any of its lines.
-//! The author has one thing to change, so the report has one finding; the others are counted in it.
+//! Two stores that must change together fail in two ways: the first without the second, and the second without the
+//! first. Data stored after its commit fails if the crash precedes the store, and if it precedes the flush. A lock held
+//! at the crash blocks recovery wherever it was taken. One fence completes all flushes before it, and a copy may be
+//! torn at any of its lines. Each is a single change for the author, so the report has one finding, which counts the
+//! others.
 
 use px86::Line;
 
@@ -15,7 +15,7 @@ use crate::judge::failure::FailedRecovery;
 use crate::judge::violation::Violation;
 use crate::subject::same_place;
 
-/// Joins the failures of one cause: each that another one explains is counted there and left out.
+/// Merges failures with one cause: each failure that another one explains is counted there and dropped.
 pub(crate) fn join(failures: Vec<FailedRecovery>) -> Vec<FailedRecovery> {
     let explained_by = |index: usize| {
         failures.iter().enumerate().position(|(other, explains)| {
@@ -32,7 +32,7 @@ pub(crate) fn join(failures: Vec<FailedRecovery>) -> Vec<FailedRecovery> {
         let Some(gone) = joined[index].take() else { continue };
         if let Some(explains) = &mut joined[by] {
             explains.count += gone.count;
-            // What one fence would have saved is named.
+            // Names the stores that the one fence would have saved.
             let unfenced = [&explains.facts, &gone.facts].map(|it| matches!(it.cause, Cause::NotFenced(_)));
             let lost = gone.facts.lost.first().filter(|_| unfenced == [true, true]);
             let known = explains.facts.lost.iter().any(|it| same(Some(it), lost));
@@ -43,7 +43,7 @@ pub(crate) fn join(failures: Vec<FailedRecovery>) -> Vec<FailedRecovery> {
 }
 
 fn fails_alike(one: &FailedRecovery, other: &FailedRecovery) -> bool {
-    // A missing fence shows in whatever recovery looks at first.
+    // A missing fence shows in whatever recovery reads first.
     let unfenced = |it: &FailedRecovery| matches!(it.facts.cause, Cause::NotFenced(_));
     one.crashes == other.crashes
         && (unfenced(other) || one.failure.kind(&one.output) == other.failure.kind(&other.output))
@@ -51,8 +51,8 @@ fn fails_alike(one: &FailedRecovery, other: &FailedRecovery) -> bool {
         && other.volatile.is_none()
 }
 
-/// Are both stores that a failure is about behind the fence that another one says is missing? Once it is there, they cannot be
-/// seen in the wrong order either.
+/// Are both stores of a failure ordered by the fence that another failure says is missing? With that fence, they cannot
+/// be observed in the wrong order either.
 fn behind_one_fence(all: &[FailedRecovery], explains: &FailedRecovery, other: &FailedRecovery) -> bool {
     let its = &other.facts;
     let unfenced = |facts: &Facts| matches!(facts.cause, Cause::NotFenced(_));
@@ -71,8 +71,8 @@ fn same(one: Option<&Access>, other: Option<&Access>) -> bool {
     one.zip(other).is_some_and(|(one, other)| (one.level, one.site) == (other.level, other.site))
 }
 
-/// Is a missing flush that recoveries failed on what a failure tells already? No flush keeps together what must change at once,
-/// and one fence completes all flushes before it.
+/// Does this failure already cover a missing flush that recoveries failed on? No flush keeps together what must change
+/// atomically, and one fence completes all flushes before it.
 pub(crate) fn tells(failed: &FailedRecovery, missing: &Violation) -> bool {
     let (its, mine) = (&missing.facts, &failed.facts);
     let lines = |facts: &Facts| {
@@ -91,11 +91,11 @@ pub(crate) fn tells(failed: &FailedRecovery, missing: &Violation) -> bool {
 }
 
 impl FailedRecovery {
-    /// Is `other` what this one tells, seen from the other side?
+    /// Is `other` the same mistake, seen from the other side?
     fn explains(&self, other: &FailedRecovery) -> bool {
         let (mine, its) = (&self.facts, &other.facts);
         match mine.cause {
-            // The first store survives without the second; if the second without the first fails as well, no order of
+            // The first store survives without the second; if the second without the first fails, too, no order of
             // flushes helps.
             Cause::Torn { one_access: false } => {
                 let first = its.lost.first().map(|it| (it.level, it.site));
@@ -109,7 +109,7 @@ impl FailedRecovery {
                     && same_place(&self.place, &other.place)
                     && (self.rank(), mine.key()) < (other.rank(), its.key())
             }
-            // The nearer flush is the one that the fence must follow.
+            // The fence must follow the nearer flush.
             Cause::NotFenced(flush) => match (&its.cause, &mine.survived, &its.survived) {
                 (Cause::NotFenced(other_flush), Some(survivor), Some(its_survivor)) => {
                     let order = |flush: &Instruction, survivor: &Access, it: &FailedRecovery| {
@@ -122,14 +122,14 @@ impl FailedRecovery {
             },
             Cause::StoredAfterCommit { .. } => {
                 let its_survivor = its.survived.as_ref();
-                // A store that is never flushed is a mistake of its own.
+                // A store that is never flushed is a separate mistake.
                 matches!(its.cause, Cause::Unknown | Cause::Torn { one_access: false })
                     && its.flushed
                     && its.lost.len() == 1
                     && same(mine.not_yet.as_ref(), its.lost.first())
                     && (its_survivor.is_none() || same(mine.survived.as_ref(), its_survivor))
             }
-            // Wherever it was taken, and whether the crash came before it was given back or took that away.
+            // Regardless of where it was taken, and of whether the crash preceded its release or undid it.
             Cause::LockHeld { taken: ref mine_taken, .. } => match &its.cause {
                 Cause::LockHeld { taken, .. } => {
                     let order = |it: &FailedRecovery| (it.lost, it.rank(), it.facts.key());

@@ -1,10 +1,10 @@
-//! Persistency races (Gorjiara, Luo, Lee, Xu and Demsky, "Yashme", ASPLOS 2022): recovery may read a plain store that was not
-//! surely written back when the crash came.
+//! Persistency races (Gorjiara, Luo, Lee, Xu and Demsky, "Yashme", ASPLOS 2022): recovery may read a plain store that
+//! was not certainly written back at the crash.
 //!
-//! The model takes a store of up to eight bytes for one. A compiler need not: a plain store it may split, repeat, or make
-//! part of a copy, and then recovery may read a part of it. Only atomic (or `volatile`) stores are safe from that. Nearly
-//! every program that commits by a plain store of a word has such races and works, since compilers leave such stores
-//! alone: so this is asked for, not the default.
+//! The model treats a store of up to eight bytes as atomic. A compiler need not: it may split or repeat a plain store,
+//! or make it part of a copy, and then recovery may read part of it. Only atomic (or `volatile`) stores are safe from
+//! that. Nearly every program that commits with a plain store of a word has such races and works, since compilers leave
+//! such stores alone; so this check is opt-in.
 
 use px86::Line;
 
@@ -33,7 +33,7 @@ fn of_read(recovered: &Recovered, read: &Read, sites: &AllSites) -> Vec<Race> {
             let event = &store.event;
             let meets = event.address < read.address + u64::from(read.width)
                 && read.address < event.address + u64::from(event.width);
-            // A byte is not split.
+            // A byte cannot be split.
             if meets && event.width > 1 && sites.of(level).is_plain(event.site.0) {
                 races.push(((level, event.site.0), read.site));
             }

@@ -1,14 +1,14 @@
-//! Data races on persistent memory: two plain accesses of the same bytes by different threads, one of them a store, that
-//! nothing orders.
+//! Data races on persistent memory: two unordered plain accesses to the same bytes by different threads, one of them a
+//! store.
 //!
 //! Happens-before is that of C and C++: program order, creating and joining threads, locks and the like, and atomic or
-//! `volatile` accesses, each of which is taken to release what its thread did before and to acquire what it reads from (as
-//! on x86). Vector clocks, and for every word the last plain accesses of each thread (FastTrack; Flanagan and Freund, PLDI
-//! 2009, without its shortcuts: runs are short). A compiler may tear, repeat or invent such a store, so what a crash leaves
-//! of it is anybody's guess, whatever was flushed.
+//! `volatile` accesses, each of which releases what its thread did before and acquires what it reads from (as on x86).
+//! Uses vector clocks and, for every word, the last plain accesses of each thread (FastTrack; Flanagan and Freund, PLDI
+//! 2009, without its shortcuts: runs are short). A compiler may tear, repeat or invent such a store, so a crash may
+//! leave anything, even if it is flushed.
 //!
-//! Only code that was rebuilt says which accesses are atomic; accesses of other code, and of library functions that copy,
-//! are not looked at.
+//! Only rebuilt code says which accesses are atomic; accesses by other code, and by copying library functions, are not
+//! considered.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ use rustc_hash::FxHashMap;
 
 use crate::subject::{Sites, in_user_code, same_place};
 
-/// Two plain accesses that nothing orders.
+/// Two unordered plain accesses.
 #[derive(Clone, Debug)]
 pub struct DataRace {
     /// The one that came first in the run that showed it.
     pub first: Place,
     /// The other one.
     pub second: Place,
-    /// Does each of them store?
+    /// Whether each of them is a store.
     pub stores: [bool; 2],
     /// Their threads.
     pub threads: [u16; 2],
@@ -35,7 +35,7 @@ pub struct DataRace {
     pub count: u64,
 }
 
-/// What a thread knows of each thread: how far that had come.
+/// How far each thread had come, as known to one thread.
 #[derive(Clone, Default)]
 struct Clock(Vec<u32>);
 
@@ -60,7 +60,7 @@ impl Clock {
     }
 }
 
-/// A plain access of a word: which of its bytes, when, and where in the program.
+/// A plain access to a word: which bytes, when, and the site.
 #[derive(Clone, Copy)]
 struct Plain {
     thread: u16,
@@ -70,21 +70,20 @@ struct Plain {
     stores: bool,
 }
 
-/// A store that waits in a buffer: what its thread knew when it issued it, if it is atomic.
+/// A buffered store: if it is atomic, the clock of its thread at the issue.
 struct Issued {
     address: u64,
     width: u8,
     released: Option<Clock>,
 }
 
-/// Pairs of sites, each with whether it stores, and the threads.
+/// Pairs of sites, each with whether it stores, and their threads.
 type Found = BTreeMap<[(u32, bool); 2], [u16; 2]>;
 
 struct Analysis<'a> {
     sites: &'a Sites,
     threads: Vec<Clock>,
-    /// What was known at each synchronization object when it was last used, and at each word that was last stored to
-    /// atomically.
+    /// The clock of each synchronization object at its last use, and of each word at its last atomic store.
     objects: FxHashMap<u64, Clock>,
     words: FxHashMap<u64, Clock>,
     plain: FxHashMap<u64, Vec<Plain>>,
@@ -115,7 +114,7 @@ impl<'a> Analysis<'a> {
         &mut self.threads[index]
     }
 
-    /// What a thread has done so far is seen by whoever sees what it does now.
+    /// Everything the thread has done so far becomes visible to threads that see what it does now.
     fn release(&mut self, thread: u16) -> Clock {
         let clock = self.clock(thread);
         let released = clock.clone();
@@ -179,7 +178,7 @@ impl<'a> Analysis<'a> {
                 }
                 if record.value & sync::CHANGED != 0 {
                     let mut released = self.release(thread);
-                    // A lock that several hold, and whoever gives it back: the next one saw all of them.
+                    // A lock with several holders: the next thread to take it has seen all that released it.
                     if let Some(before) = self.objects.get(&object) {
                         released.join(before);
                     }
@@ -237,7 +236,7 @@ impl<'a> Analysis<'a> {
     }
 }
 
-/// What is ordered in a run, record by record.
+/// The happens-before order of a run, record by record.
 pub(crate) struct Ordered<'a>(Analysis<'a>);
 
 impl<'a> Ordered<'a> {
@@ -249,12 +248,12 @@ impl<'a> Ordered<'a> {
         self.0.step(record);
     }
 
-    /// This moment, as the thread knows it.
+    /// The current time of a thread.
     pub(crate) fn now(&mut self, thread: u16) -> u32 {
         self.0.clock(thread).of(thread)
     }
 
-    /// Did a moment of a thread happen before what another one does now?
+    /// Did a thread's action happen before another thread's next one?
     pub(crate) fn is_before(&mut self, (thread, at): (u16, u32), other: u16) -> bool {
         thread == other || at <= self.0.clock(other).of(thread)
     }
@@ -283,7 +282,7 @@ fn pairs(records: &[Record], sites: &Sites) -> Found {
     analysis.found
 }
 
-/// Adds what another schedule showed; the two accesses may come in any order.
+/// Adds the races of another schedule; the two accesses may come in either order.
 pub(crate) fn merge(all: &mut Vec<DataRace>, more: Vec<DataRace>) {
     for race in more {
         let pair = |one: &DataRace, first: &Place, second: &Place| {

@@ -1,6 +1,6 @@
 //! Redundant flushes and fences of recorded runs: those that persist and order nothing.
 //!
-//! What an instruction did is px86's to say ([`px86::work`]); here it is counted by place, over all schedules.
+//! px86 determines what an instruction did ([`px86::work`]); this module counts it by place, over all schedules.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use crate::crash::Moments;
 use crate::judge::races::Ordered;
 use crate::subject::Sites;
 
-/// In which way an instruction was redundant.
+/// Why an instruction was redundant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RedundantKind {
-    /// A flush of a line that was not stored to since it was last written back.
+    /// A flush of a line that has not been stored to since its last write-back.
     CleanFlush,
-    /// A second flush of a line before any new store to it, the first not yet fenced.
+    /// A second flush of a line with no new store to it, the first not fenced yet.
     RepeatedFlush,
     /// A fence with nothing pending.
     EmptyFence,
@@ -29,27 +29,27 @@ pub enum RedundantKind {
 /// A place with redundant instructions.
 #[derive(Clone, Debug)]
 pub struct Redundant {
-    /// In which way.
+    /// Why they are redundant.
     pub kind: RedundantKind,
-    /// Where.
+    /// Their place in the source.
     pub place: Place,
-    /// How often it was redundant.
+    /// How often they were redundant.
     pub redundant: u64,
-    /// How often it ran.
+    /// How often they ran.
     pub total: u64,
-    /// Is it part of an idiom that costs nothing measurable: an `sfence` after `clflush`?
+    /// Is it part of an idiom without measurable cost: an `sfence` after `clflush`?
     pub idiom: bool,
 }
 
-/// What other threads write back. In another schedule of the same kind they may do so later, so that makes a flush
-/// redundant only if it happened before.
+/// Write-backs by other threads. In an equivalent schedule these may come later, so they make a flush redundant only if
+/// they happened before it.
 struct OtherThreads<'a> {
     ordered: Ordered<'a>,
-    /// Who flushed each line last, and who completed that, and when.
+    /// The thread that flushed each line last, the thread that completed that, and when.
     flushed: FxHashMap<Line, u16>,
     completed: FxHashMap<Line, (u16, u32)>,
     pending: FxHashMap<u16, Vec<Line>>,
-    /// Threads whose next fence completes a flush that is not redundant after all.
+    /// Threads whose next fence completes a flush that turned out to be useful.
     needs_fence: FxHashSet<u16>,
 }
 
@@ -65,7 +65,7 @@ impl<'a> OtherThreads<'a> {
         })
     }
 
-    /// What an instruction did, whatever other threads did at the same time.
+    /// The work of an instruction regardless of what other threads did concurrently.
     fn or_useful(&mut self, record: &Record, event: &Event, work: Work) -> Work {
         let thread = record.thread();
         let mut work = work;
@@ -106,18 +106,19 @@ impl<'a> OtherThreads<'a> {
     }
 }
 
-/// The redundant work of the runs looked at so far.
+/// The redundant work of the runs examined so far.
 ///
-/// A place at which every execution was redundant is needless; one that was useful now and then may have to be there.
-/// Both are listed; the counts tell them apart.
+/// A place that was redundant in every execution is unnecessary; one that was useful at times may be needed. Both are
+/// listed; the counts tell them apart.
 #[derive(Default)]
 pub(crate) struct RedundantWork {
     redundant: BTreeMap<(u32, RedundantKind), u64>,
     totals: FxHashMap<u32, u64>,
-    /// How often an empty fence came after a `clflush` of its thread, with no other fence between.
+    /// How often an empty fence followed a `clflush` of its thread without another fence in between.
     after_flush: FxHashMap<u32, u64>,
     runs: usize,
-    /// The flushes and fences of the first run: where in the trace, and what was redundant. None if there are too many.
+    /// The flushes and fences of the first run: place in the trace, and what was redundant. `None` if there are too
+    /// many.
     events: Vec<Executed>,
     too_many: bool,
 }
@@ -131,17 +132,17 @@ struct Executed {
     idiom: bool,
 }
 
-/// Flushes and fences whose callers are asked for.
+/// The most flushes and fences whose callers are requested.
 const MOST_EVENTS: usize = crashproof_protocol::MAX_STACKS;
 
 impl RedundantWork {
-    /// Looks at a run. What one schedule has no use for another may need.
+    /// Examines a run. What is useless in one schedule may be needed in another.
     pub(crate) fn look_at(&mut self, records: &[Record], sites: &Sites) {
         let mut others = OtherThreads::new(records, sites);
-        // As on machines whose caches do not survive: code that runs on both must flush.
+        // As on machines without persistent caches: portable code must flush.
         let mut observer = Observer::new(Platform::ADR);
         let mut moments = Moments::default();
-        // Threads that executed a clflush since their last fence.
+        // Requested flushes of a whole range have a width: the program did not choose the lines.
         let mut flushed: FxHashSet<u16> = FxHashSet::default();
         self.runs += 1;
         for (at, record) in records.iter().enumerate() {
@@ -186,7 +187,7 @@ impl RedundantWork {
         let kind = match work {
             Work::Clean => RedundantKind::CleanFlush,
             Work::Repeated => RedundantKind::RepeatedFlush,
-            // Other fences may be there for what other threads see.
+            // Other fences may exist for what other threads see.
             Work::Idle if instruction == Kind::StoreFence => RedundantKind::EmptyFence,
             Work::Useful | Work::Idle => return None,
         };
@@ -194,8 +195,8 @@ impl RedundantWork {
         Some(kind)
     }
 
-    /// The flushes and fences whose callers [`RedundantWork::into_places`] wants to know: those of helpers that are useful to
-    /// some of their callers only.
+    /// The flushes and fences whose callers [`RedundantWork::into_places`] needs: those in helpers that are useful to
+    /// only some of their callers.
     pub(crate) fn wanted(&self, sites: &Sites) -> Vec<usize> {
         if self.runs != 1 || self.too_many {
             return Vec::new();
@@ -210,7 +211,7 @@ impl RedundantWork {
         wanted.map(|event| event.index).collect()
     }
 
-    /// Counts what helpers did by who called them; `place` says where that was.
+    /// Counts helpers' work by caller; `place` gives a caller's place.
     fn by_caller(&mut self, place: &dyn Fn(usize, u32) -> Option<Place>) -> Vec<Redundant> {
         type Counts = (BTreeMap<RedundantKind, (u64, bool)>, u64, Place);
         let mut callers: BTreeMap<(u32, String, u32, u32), Counts> = BTreeMap::new();
@@ -247,7 +248,8 @@ impl RedundantWork {
         all
     }
 
-    /// The redundant instructions by place, those that always were first; `place` says who called a helper, if that is known.
+    /// The redundant instructions by place, always redundant ones first; `place` gives the caller of a helper, if
+    /// known.
     pub(crate) fn into_places(
         mut self,
         sites: &Sites,
@@ -263,7 +265,7 @@ impl RedundantWork {
         };
         let mut all: Vec<Redundant> = self.redundant.into_iter().map(redundant).collect();
         all.extend(of_callers);
-        // Nobody changes a library of the distribution for it.
+        // No one would change a distribution's library for it.
         all.retain(|found| found.place.is_known() || !is_of_others(&found.place.file));
         all.sort_by_key(|redundant| redundant.redundant < redundant.total);
         all

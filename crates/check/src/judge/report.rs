@@ -1,4 +1,4 @@
-//! What a check comes to.
+//! The results of a check.
 
 use crashproof_findings::Place;
 
@@ -10,7 +10,7 @@ use crate::judge::suppress::Suppression;
 use crate::judge::violation::Violation;
 use crate::search::Statistics;
 
-/// A plain store that recovery may read before it is surely written back.
+/// A plain store that recovery may read before it is certainly written back.
 #[derive(Clone, Debug)]
 pub struct PersistencyRace {
     /// The store.
@@ -21,35 +21,36 @@ pub struct PersistencyRace {
     pub count: u64,
 }
 
-/// What came of a check.
+/// The results of a check.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Recoveries that fail, those that need the fewest lost stores first.
     pub findings: Vec<FailedRecovery>,
     /// Strands or epochs that depend on each other.
     pub dependences: Vec<Dependence>,
-    /// Missing flushes that no recovery failed on; those without consequence last.
+    /// Missing flushes on which no recovery failed; those without consequences last.
     pub violations: Vec<Violation>,
-    /// The suppressions that suppressed nothing.
+    /// The suppressions that matched nothing.
     pub unused_suppressions: Vec<Suppression>,
-    /// Plain accesses that nothing orders.
+    /// Unordered plain accesses.
     pub races: Vec<DataRace>,
-    /// Plain stores that recovery may read before they are surely written back, if that was asked for.
+    /// Plain stores that recovery may read before they are certainly written back, if that was requested.
     pub persistency_races: Vec<PersistencyRace>,
     /// Redundant flushes and fences.
     pub redundant: Vec<Redundant>,
     /// Why the check is not complete; empty if it is.
     pub unknown: Vec<String>,
-    /// What else the verdict rests on.
+    /// Remarks about what the verdict rests on.
     pub remarks: Vec<String>,
     /// How many crashes in a row were tried.
     pub crashes: usize,
-    /// Figures.
+    /// Counts and times.
     pub statistics: Statistics,
 }
 
 impl Report {
-    /// Takes over what another check of the same project came to, each mistake once; figures stay those of the first.
+    /// Adds the results of another check of the same project, each mistake once; the statistics remain those of the
+    /// first.
     pub fn merge(&mut self, other: Report) {
         let same = |a: &FailedRecovery, b: &FailedRecovery| {
             let last = |it: &FailedRecovery| it.cause.as_ref().map(|cause| cause.last.clone());

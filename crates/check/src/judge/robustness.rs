@@ -1,16 +1,16 @@
-//! Is what recovery read what a machine without caches could have left? (PSan, sections 4 and 5.)
+//! Could a machine without caches have left what recovery read? (PSan, sections 4 and 5.)
 //!
-//! At the end of every recovery that a crash can lead to, run or saved, its reads are looked at: every store that
-//! a read may have come from, and every one that it would have come from had it persisted. A store of the second
-//! kind that happened before one of the first, on another line, is a violation: what survives of two lines is
-//! chosen independently, so there is a crash after which both were read so. Which *values* were read does not
-//! matter; stores that are read alike are distinguished here, although the search does not.
+//! Whenever a recovery ends, run or reused, its reads are examined: every store that a read may have come from, and
+//! every store that it would have come from had that persisted. A store of the second kind that happened before one of
+//! the first, on another line, is a violation: what survives of two lines is independent, so some crash leads to both
+//! reads. The *values* read do not matter; stores with equal values are distinguished here, although the search does
+//! not distinguish them.
 //!
-//! All of this costs next to nothing where nothing is wrong: a violation needs a store that may be lost and was
-//! read too old, and one that persisted although it is younger.
+//! This costs next to nothing if nothing is wrong: a violation requires a store that may be lost and whose read was
+//! stale, and a younger store that persisted.
 //!
-//! Not looked at: stores that wait in a buffer when the power fails. They are lost, too, but a later crash of the
-//! same run, when they have reached the cache, shows the same.
+//! Not considered: stores still in a buffer at the crash. They are lost, too, but a later crash of the same run, once
+//! they have reached the cache, shows the same violation.
 
 use px86::LINE_BYTES;
 use px86::Line;
@@ -26,36 +26,36 @@ use crate::subject::{AllSites, Bytes};
 /// A robustness violation, its stores by their positions in the trace.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceViolation {
-    /// The execution that made the stores: how many crashes there were before it.
+    /// The execution that made the stores: the number of crashes before it.
     pub(crate) level: usize,
-    /// Stores to one line, oldest first, that one flush would have saved; by their places in the trace.
+    /// Stores to one line that a single flush would have saved, oldest first, by their places in the trace.
     pub(crate) lost: Vec<u32>,
-    /// The last store to the line, in the same function as the last of them, that must persist before the survivor:
-    /// a flush after it saves all.
+    /// The last store to the line, in the same function as the last of them, that must persist before the survivor: a
+    /// flush after it saves them all.
     pub(crate) flush_after: u32,
-    /// The store that survived although they happened before it.
+    /// The store that survived although the lost ones happened before it.
     pub(crate) survived: u32,
-    /// The loads that saw it, in the order they came.
+    /// The loads that reveal it, in order.
     pub(crate) reads: [Read; 2],
-    /// Was the lost store missed after the survivor had been seen (section 5.2, Figure 11)? Else the survivor
-    /// was seen after the lost one had been missed (Figure 12).
+    /// Was the lost store missed after the survivor had been seen (section 5.2, Figure 11), rather than before (Figure
+    /// 12)?
     pub(crate) too_old: bool,
-    /// How many reads there were before the last of the two.
+    /// The number of reads before the last of the two.
     pub(crate) seen_at: usize,
     /// Would the loads have read the same values if nothing had been lost?
     pub(crate) same_value: bool,
 }
 
-/// How much of a line may have survived: of each execution that crashed, how many of its open stores.
+/// A possible survival of a line: for each execution that crashed, how many of its open stores survived.
 type Survival = [u32; MAX_CRASHES];
 
-/// A line of which something may be lost, with its open stores by execution.
+/// A line that may lose stores, with its open stores by execution.
 struct OpenLine {
     stores: Vec<Vec<CachedStore>>,
     survivals: Vec<Survival>,
 }
 
-/// A store that a read would have come from, had it persisted.
+/// A store that a read would have come from had it persisted.
 struct Loss {
     level: usize,
     store: CachedStore,
@@ -68,12 +68,12 @@ struct Judge<'a> {
     recovered: &'a Recovered<'a>,
     sites: &'a AllSites,
     state: &'a CrashState<'a>,
-    /// What was read after each crash, with the number of crashes before.
+    /// What was read after each crash, with the number of crashes before it.
     reads: Vec<(usize, Read)>,
     lines: FxHashMap<Line, OpenLine>,
 }
 
-/// All violations that what recovery read shows, or could show.
+/// All violations that recovery's reads show, or could show.
 pub(crate) fn violations(recovered: &Recovered, sites: &AllSites) -> Vec<TraceViolation> {
     let state = recovered.state;
     if state.is_obviously_robust() {
@@ -91,8 +91,8 @@ pub(crate) fn violations(recovered: &Recovered, sites: &AllSites) -> Vec<TraceVi
     Judge { recovered, sites, state, reads: all, lines: FxHashMap::default() }.judge()
 }
 
-/// Calls `judge` for each value that a read of this recovery could also have had: whatever its reads may see is looked
-/// at, although only one path was followed. Reads that a checksum protects (`checksummed`, by number) are left out.
+/// Calls `judge` for each value that a read of this recovery could also have had, so that all of them are examined
+/// although only one path was followed. Reads protected by a checksum (`checksummed`, by number) are left out.
 pub(crate) fn with_other_reads(
     recovered: &Recovered,
     checksummed: &[u32],
@@ -125,7 +125,7 @@ pub(crate) fn with_other_reads(
 impl Judge<'_> {
     fn judge(mut self) -> Vec<TraceViolation> {
         for (_, read) in &self.reads {
-            // What was closed when an earlier recovery read it may be open now, and the other way round.
+            // Lines closed when an earlier recovery read them may be open now, and vice versa.
             let line = Line::containing(read.address);
             let overtaken = || self.state.timelines().any(|timeline| !timeline.overtaken(line).is_empty());
             let known = read.address == 0 || self.lines.contains_key(&line);
@@ -181,7 +181,7 @@ impl Judge<'_> {
         OpenLine { stores, survivals: survivals.into_iter().map(|(survival, _)| survival).collect() }
     }
 
-    /// The stores that some read would have come from, had they persisted.
+    /// The stores that some read would have come from had they persisted.
     fn losses(&self) -> Vec<Loss> {
         let mut losses: Vec<Loss> = Vec::new();
         for (number, (crashes, read)) in self.reads.iter().enumerate() {
@@ -193,7 +193,7 @@ impl Judge<'_> {
                 if !open.stores[level].iter().any(overlaps) {
                     continue;
                 }
-                // The fewest kept, by what later executions stored over it.
+                // The fewest surviving stores, by the bytes that later executions overwrote.
                 let mut least: FxHashMap<u64, u32> = FxHashMap::default();
                 for survival in &open.survivals {
                     let covered = self.covered(line, open, survival, level + 1..*crashes);
@@ -212,7 +212,7 @@ impl Judge<'_> {
         losses
     }
 
-    /// The bytes of a line that these executions stored to for good.
+    /// The bytes of a line that these executions certainly overwrote.
     fn covered(
         &self,
         line: Line,
@@ -248,7 +248,7 @@ impl Judge<'_> {
         if level >= crashes {
             return;
         }
-        // The bytes that come from before the open stores, whatever was kept.
+        // The bytes that come from before the open stores, no matter which survived.
         let mut below = 0;
         for survival in &open.survivals {
             let mut left = wanted & !self.covered(line, open, survival, level + 1..crashes);
@@ -274,8 +274,8 @@ impl Judge<'_> {
         }
     }
 
-    /// The stores of an execution that reads may have come from, and that are younger than some loss; with the
-    /// read, by number.
+    /// The stores of an execution that reads may have come from and that are younger than some loss, each with the
+    /// number of the read.
     fn survivors(&self, level: usize, oldest_loss: u32) -> Vec<(u32, Line, usize)> {
         let mut survivors: Vec<(u32, Line, usize)> = Vec::new();
         let mut found = Vec::new();
@@ -308,7 +308,7 @@ impl Judge<'_> {
         let read = self.survivors(level, oldest);
         let named = read.iter().enumerate().map(|(name, (store, line, _))| candidate(*store, *line, name));
         let survivors = Survivors::new(named);
-        // By survivor and line of the losses: one flush before the survivor saves them all.
+        // Grouped by survivor and line of the losses: one flush before the survivor saves the group.
         let mut groups: FxHashMap<(usize, Line), Vec<&Loss>> = FxHashMap::default();
         let mut order: Vec<(usize, Line)> = Vec::new();
         for loss in losses {
@@ -346,9 +346,9 @@ impl Judge<'_> {
         all.map_or(last.store.tag, |store| store.tag)
     }
 
-    /// `losses` are in the order they reached the cache; a store is there once for each read that missed it.
+    /// `losses` are in the order they reached the cache; a store appears once per read that missed it.
     fn met(&self, level: usize, losses: &[&Loss], survived: u32, survivor_read: usize) -> TraceViolation {
-        // What a later one of them overwrites would not have been read anyway.
+        // Bytes overwritten by a later one of them would not have been read anyway.
         let mut overwritten = 0;
         let mut lost: Vec<(u32, bool)> = Vec::new();
         let mut matters: Option<&Loss> = None;
@@ -368,7 +368,7 @@ impl Judge<'_> {
             }
             overwritten |= bytes;
         }
-        // Those that stored what was there are not worth reporting, unless there are no others.
+        // Stores that did not change the value are not worth reporting, unless there are no others.
         lost.retain(|(_, differs)| *differs || matters.is_none());
         let lost = lost.into_iter().rev().map(|(store, _)| store).collect();
         let shown = matters.unwrap_or(last);
@@ -392,7 +392,7 @@ impl Judge<'_> {
     }
 }
 
-/// The bytes of a line that a store is to.
+/// The bytes of a line that a store covers.
 fn bits_of(line: Line, store: &CachedStore) -> u64 {
     if Line::containing(store.event.address) == line {
         bits(store.event.address, store.event.width)
@@ -401,14 +401,14 @@ fn bits_of(line: Line, store: &CachedStore) -> u64 {
     }
 }
 
-/// Keeps what agrees with what was revealed of the line.
+/// Retains what is consistent with what was revealed about the line.
 fn retain(survivals: &mut Vec<(Survival, Bytes)>, revealed: &Revealed, line: Line) {
     if let Some(contents) = revealed.get(&line) {
         survivals.retain(|(_, bytes)| contents.iter().any(|content| content.bytes == *bytes));
     }
 }
 
-/// Would the read have given the same if the store had persisted?
+/// Would the read have returned the same value if the store had persisted?
 fn same_value(store: &CachedStore, read: &Read) -> bool {
     let (stored, seen) = (store.event.value.to_le_bytes(), read.value.to_le_bytes());
     let byte = |address: u64| {

@@ -1,14 +1,14 @@
 //! Strands and epochs of a recorded run that depend on each other (DeepMC, section 4.4).
 //!
-//! A region (a strand, or an epoch) is what a thread does between two markers. One region comes before another
-//! if its thread passes a *barrier* after its end, and the other begins after that: a join marker, or a fence
-//! outside of any region. A fence inside a strand orders the strand's own stores only. "After" is
-//! happens-before: program order, creating and joining threads, locks and the like, and, outside of regions,
-//! reading what another thread stored. All other regions are concurrent, also two of one thread: that is what
-//! strands are for. Concurrent regions must not write the same byte, nor one read what the other wrote.
+//! A region (a strand, or an epoch) is what a thread does between two markers. One region precedes another if its
+//! thread passes a *barrier* after its end and the other begins after that: a join marker, or a fence outside any
+//! region. A fence inside a strand orders only the strand's own stores. "After" means happens-before: program order,
+//! creating and joining threads, locks and the like, and, outside regions, reading what another thread stored. All
+//! other regions are concurrent, even two of one thread: that is what strands are for. Concurrent regions must neither
+//! write the same byte, nor may one read what the other wrote.
 //!
-//! Shadow memory keeps, for every byte of PM that a region wrote, the region that wrote it last. As in race
-//! detection the last one suffices: whoever is ordered after it is ordered after those it was ordered after.
+//! Shadow memory keeps, for every byte of PM written by a region, the last region that wrote it. As in race detection
+//! the last one suffices: ordering with respect to it implies ordering with respect to its predecessors.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ use rustc_hash::FxHashMap;
 
 use crate::subject::{Sites, in_user_code, same_place};
 
-/// What the program's regions promise.
+/// What the program promises about its regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Model {
     /// Regions are strands: concurrent unless joined.
     Strand,
-    /// Regions are epochs: a barrier belongs between two of one thread.
+    /// Regions are epochs: consecutive epochs of a thread need a barrier between them.
     Epoch,
 }
 
@@ -37,7 +37,7 @@ impl Model {
         kind == if self == Model::Strand { record::STRAND_END } else { record::EPOCH_END }
     }
 
-    /// What a region is called.
+    /// The name of a region in this model.
     pub fn region(self) -> &'static str {
         match self {
             Model::Strand => "strand",
@@ -46,27 +46,27 @@ impl Model {
     }
 }
 
-/// In which way two regions break the model.
+/// How two regions violate the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Conflict {
     /// Both write the same memory.
     WriteAfterWrite,
     /// One reads what the other wrote.
     ReadAfterWrite,
-    /// No barrier between two epochs of a thread, the first of which wrote something.
+    /// There is no barrier between two epochs of a thread, the first of which stored something.
     NoBarrier,
 }
 
-/// Two regions that may run concurrently and should not.
+/// Two regions that may run concurrently but should not.
 #[derive(Clone, Debug)]
 pub struct Dependence {
-    /// Under which model.
+    /// The model violated.
     pub model: Model,
-    /// In which way.
+    /// How it is violated.
     pub conflict: Conflict,
-    /// The store of the earlier region; of [`Conflict::NoBarrier`] its last one.
+    /// The store of the earlier region; for [`Conflict::NoBarrier`] its last one.
     pub first: Place,
-    /// The access of the later region; of [`Conflict::NoBarrier`] where it begins.
+    /// The access of the later region; for [`Conflict::NoBarrier`] its beginning.
     pub second: Place,
     /// Where the two regions begin.
     pub begins: [Place; 2],
@@ -74,7 +74,7 @@ pub struct Dependence {
     pub count: u64,
 }
 
-/// How many barriers of each thread are known to have been passed.
+/// The number of barriers that each thread is known to have passed.
 type Clock = Vec<u64>;
 
 fn known(clock: &Clock, thread: u16) -> u64 {
@@ -93,9 +93,9 @@ fn join(clock: &mut Clock, other: &Clock) {
 struct Region {
     thread: u16,
     begin: u32,
-    /// What its thread knew when it began.
+    /// What its thread knew at its beginning.
     clock: Clock,
-    /// Barriers its thread had passed when it ended; none while it runs.
+    /// The number of barriers its thread had passed at its end; `None` while it runs.
     ended: Option<u64>,
     /// Its last store.
     stored: Option<u32>,
@@ -104,14 +104,14 @@ struct Region {
 #[derive(Default)]
 struct Thread {
     clock: Clock,
-    /// The region it is in, and how many markers deep: an inner region is part of the outer one.
+    /// The current region and the nesting depth of markers: an inner region is part of the outer one.
     inside: Option<usize>,
     depth: u32,
-    /// The region it was in last.
+    /// The previous region.
     before: Option<usize>,
 }
 
-/// The last region that wrote each byte of a line, from 1 (0 for none), and where.
+/// The last region that wrote each byte of a line, from 1 (0 for none), and the site.
 struct Shadow {
     region: [u32; LINE_BYTES as usize],
     site: [u32; LINE_BYTES as usize],
@@ -122,11 +122,11 @@ struct Analysis {
     threads: Vec<Thread>,
     regions: Vec<Region>,
     shadow: FxHashMap<Line, Box<Shadow>>,
-    /// What was known at each synchronization object when it was last used.
+    /// The clock of each synchronization object at its last use.
     objects: FxHashMap<u64, Clock>,
-    /// What the last writer of a word outside of regions knew; only while there are several threads.
+    /// The clock of the last writer of a word outside regions; only while there are several threads.
     words: FxHashMap<u64, (u16, Clock)>,
-    /// By the sites of the two accesses; with the sites of the two beginnings, and how often.
+    /// By the sites of the two accesses: the sites of the two beginnings, and the number of occurrences.
     found: BTreeMap<(Conflict, u32, u32), ([u32; 2], u64)>,
 }
 
@@ -151,7 +151,7 @@ impl Analysis {
         &mut self.threads[index]
     }
 
-    /// May the two run at the same time?
+    /// May the two regions run concurrently?
     fn concurrent(&self, first: usize, second: usize) -> bool {
         let (first, second) = (&self.regions[first], &self.regions[second]);
         first.ended.is_none_or(|passed| known(&second.clock, first.thread) <= passed)
@@ -186,7 +186,7 @@ impl Analysis {
     fn end(&mut self, record: &Record) {
         let number = record.thread();
         let thread = self.thread(number);
-        // An end without a beginning ends nothing.
+        // An end without a beginning has no effect.
         thread.depth = thread.depth.saturating_sub(1);
         if thread.depth == 0
             && let Some(region) = thread.inside.take()
@@ -243,7 +243,7 @@ impl Analysis {
         shadow.site[start..end].fill(record.site);
     }
 
-    /// What is stored outside of regions hides what a region stored there.
+    /// A store outside regions replaces what a region stored there.
     fn forget(&mut self, record: &Record) {
         let (start, end) = range(record);
         if let Some(shadow) = self.shadow.get_mut(&Line::containing(record.address())) {
@@ -265,14 +265,14 @@ impl Analysis {
         }
     }
 
-    /// Holds an access of a region against who wrote there before.
+    /// Checks an access of a region against the last writers of its bytes.
     fn compare(&mut self, record: &Record, region: usize, conflict: Conflict) {
         let Some(shadow) = self.shadow.get(&Line::containing(record.address())) else { return };
         let (start, end) = range(record);
         let mut met = (0, 0);
         for byte in start..end {
             let last = (shadow.region[byte], shadow.site[byte]);
-            // Most accesses meet one writer.
+            // Most accesses have a single writer.
             if last.0 != 0 && last != met && last.0 as usize - 1 != region {
                 met = last;
                 if self.concurrent(last.0 as usize - 1, region) {
@@ -303,7 +303,7 @@ impl Analysis {
         if matches!(kind, Kind::Load | Kind::FailedRmw | Kind::Rmw) {
             self.load(record);
         }
-        // A locked instruction fences what comes before it, and is seen with what it fenced.
+        // A locked instruction fences what precedes it, and publishes that with itself.
         if kind.fences() {
             self.barrier(record.thread());
         }
@@ -313,14 +313,14 @@ impl Analysis {
     }
 }
 
-/// Which bytes of its line a record is about.
+/// The bytes of its line that a record covers.
 fn range(record: &Record) -> (usize, usize) {
     let start = (record.address() % LINE_BYTES) as usize;
     (start, (start + usize::from(record.width())).min(LINE_BYTES as usize))
 }
 
-/// All dependences of a recorded run, each pair of places once. None is left out: every region is compared
-/// with the last writers of all it touches.
+/// All dependences of a recorded run, each pair of places once. None is missed: every region is compared with the last
+/// writers of everything it touches.
 pub(crate) fn dependences(records: &[Record], model: Model, sites: &Sites) -> Vec<Dependence> {
     let mut analysis = Analysis::new(model);
     for record in records {
@@ -335,13 +335,13 @@ pub(crate) fn dependences(records: &[Record], model: Model, sites: &Sites) -> Ve
         begins: begins.map(place),
         count,
     });
-    // One place of the source is several sites if its function was inlined more than once.
+    // One place in the source is several sites if its function was inlined more than once.
     let mut all = Vec::new();
     merge(&mut all, found.collect());
     all
 }
 
-/// Adds what another schedule showed.
+/// Adds the dependences of another schedule.
 pub(crate) fn merge(all: &mut Vec<Dependence>, more: Vec<Dependence>) {
     for dependence in more {
         let same = |known: &&mut Dependence| {
@@ -434,7 +434,7 @@ mod tests {
         let spawn = vec![Record::new(record::SPAWN, 0, 0, 1, 0, 0)];
         let (first, second) = (strand(0, &[store(X, 0, 1)]), strand(1, &[store(X, 1, 2)]));
         let fenced = vec![fence(0)];
-        // A lock alone does not make persistent; a fence before it does.
+        // A lock alone does not persist anything; a fence before it does.
         let both = sync::SAW | sync::CHANGED;
         let lock = |thread| vec![Record::new(record::SYNC, 0, 0, sync::value(77, both), thread, 0)];
         let waw = [(Conflict::WriteAfterWrite, 1, 2)];

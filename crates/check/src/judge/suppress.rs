@@ -1,4 +1,4 @@
-//! Missing flushes that somebody has looked at and knows to be harmless, by where they are in the source.
+//! Missing flushes known to be harmless, by location in the source.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -8,13 +8,13 @@ use crashproof_findings::Place;
 /// A part of a source file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Suppression {
-    /// The file; its last components are enough.
+    /// The file; a suffix of its path components suffices.
     pub file: String,
-    /// The part of it.
+    /// The part of the file.
     pub part: Extent,
 }
 
-/// Which part of a file.
+/// A part of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Extent {
     /// From the first line to the last.
@@ -24,7 +24,7 @@ pub enum Extent {
 }
 
 impl Suppression {
-    /// Is the place, or a call that was inlined around it, in this part?
+    /// Is the place, or a call inlined around it, in this part?
     pub(crate) fn covers(&self, place: &Place) -> bool {
         self.is_around(&place.file, place.line, &place.function)
             || place.frames.iter().any(|frame| self.is_around(&frame.file, frame.line, &frame.function))
@@ -33,7 +33,7 @@ impl Suppression {
     fn is_around(&self, file: &str, line: u32, function: &str) -> bool {
         let part = match &self.part {
             Extent::Lines(from, to) => (*from..=*to).contains(&line),
-            // C++ says what it takes, too.
+            // C++ names include the parameter types.
             Extent::Function(name) => function.split('(').next() == Some(name),
         };
         part && Path::new(file).ends_with(&self.file)

@@ -1,45 +1,45 @@
 //! Unrecoverable stretches of a run: crashes after which recovery fails even if nothing is lost.
 //!
-//! A program that crashes while it creates its pool often cannot open what it left. From the first such crash to the
-//! last it is not set up yet, and fails in the same way whatever is lost. That is one finding, not one for each store
-//! that might be lost: the crash that loses nothing says it all. The next crash after the last such one belongs to it,
-//! too: what it may lose is what completes the pool, and then memory is as it was before.
+//! A program that crashes while creating its pool often cannot open what it left. From the first such crash to the
+//! last, the pool is not set up, and recovery fails in the same way no matter what is lost. That is one finding, not
+//! one per store that might be lost: the crash that loses nothing says it all. The crash point after the last such one
+//! belongs to it, too: it may lose the stores that complete the pool, which leaves memory as before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::failure::{FailedRecovery, Key};
 
-/// What is known about such crashes of one recorded run.
+/// Such crashes of one recorded run.
 #[derive(Default)]
 pub(crate) struct Unrecoverable {
-    /// By how recovery fails and what it says.
+    /// By how recovery fails and what it prints.
     stretches: BTreeMap<(String, String), Stretch>,
-    /// The last crash at which a finding was met.
+    /// The last crash at which each finding was met.
     latest: BTreeMap<Key, usize>,
-    /// What other runs had found before: it is not of this run's making.
+    /// Findings of earlier runs, which this run did not cause.
     before: BTreeSet<Key>,
 }
 
-/// From the first to the last crash after which recovery fails in one way whatever is lost.
+/// From the first to the last crash after which recovery fails in one way no matter what is lost.
 struct Stretch {
     last: usize,
-    /// The crash after the last one; the last one itself if none follows.
+    /// The crash after the last one, or the last one itself if there is none.
     next: usize,
-    /// The finding that stands for all of them.
+    /// The finding that represents all of them.
     whole: Key,
 }
 
 impl Unrecoverable {
-    /// Another run begins.
+    /// A new run begins.
     pub(crate) fn begin(&mut self, findings: &BTreeMap<Key, FailedRecovery>) {
         *self = Unrecoverable { before: findings.keys().cloned().collect(), ..Unrecoverable::default() };
     }
 
-    /// A finding was met at a crash, `lost` stores being lost. Is it one whatever is lost?
+    /// A finding was met at a crash that lost `lost` stores. Does recovery fail no matter what is lost?
     pub(crate) fn met(&mut self, at: usize, lost: usize, output: &str, key: &Key) -> bool {
         let latest = self.latest.entry(key.clone()).or_default();
         *latest = at.max(*latest);
-        // Those that print nothing cannot be distinguished.
+        // Failures without output cannot be distinguished.
         if lost > 0 || output.is_empty() {
             return false;
         }
@@ -51,7 +51,7 @@ impl Unrecoverable {
         true
     }
 
-    /// After the crash at `at`, the next one is at `next`.
+    /// The crash point that follows the one at `at` is at `next`.
     pub(crate) fn followed(&mut self, at: usize, next: usize) {
         for stretch in self.stretches.values_mut().filter(|stretch| stretch.last == at) {
             stretch.next = next;

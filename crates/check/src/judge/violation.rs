@@ -1,5 +1,5 @@
-//! Missing flushes: robustness violations with their places in the source, and where the flush belongs (PSan,
-//! section 5.2).
+//! Missing flushes: robustness violations with their places in the source, and where the flush belongs (PSan, section
+//! 5.2).
 
 use crashproof_findings::Place;
 use crashproof_findings::story::Story;
@@ -13,7 +13,7 @@ use crate::judge::robustness::TraceViolation;
 use crate::judge::words::Words;
 use crate::subject::{AllSites, Schedule, Sites};
 
-/// In which way the loads of recovery saw it.
+/// How the loads of recovery reveal it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saw {
     /// The last load read a store that is too old (Figure 11).
@@ -27,20 +27,20 @@ pub enum Saw {
 pub enum Flushed {
     /// Nothing.
     Never,
-    /// It flushes it in time, but no fence follows before the other store.
+    /// The line is flushed in time, but not fenced before the other store.
     Unfenced(Place),
-    /// It flushes it, but only after the other store.
+    /// The line is flushed, but only after the other store.
     Late(Place),
 }
 
-/// Where a thread may flush the lost store so that it persists before the survivor.
+/// Where a thread can flush the lost store so that it persists before the survivor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The thread.
     pub thread: u16,
     /// Is it the thread that made the lost store?
     pub primary: bool,
-    /// After this: the lost store, or the load by which this thread learned of it.
+    /// After this: the lost store, or the load through which this thread saw it.
     pub after: Place,
     /// Before this store.
     pub before: Place,
@@ -51,44 +51,44 @@ pub struct Window {
 /// A store was lost although it happened before one that survived: a flush is missing.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The store that was lost; if several stores of one line were, the first of them.
+    /// The lost store; the first of them if several stores to one line were lost.
     pub place: Place,
     /// The last store to that line before the survivor: a flush after it saves them all. Violations are distinguished
     /// by this place.
     pub last: Place,
-    /// Where the first of them stored, and how many bytes.
+    /// The address of the first lost store.
     pub address: u64,
-    /// How many bytes it stored.
+    /// Its size in bytes.
     pub width: u8,
-    /// Where the survivor stored.
+    /// The address of the survivor.
     pub survivor_address: u64,
     /// The survivor.
     pub survived: Place,
-    /// How recovery saw it.
+    /// How recovery revealed it.
     pub saw: Saw,
-    /// Are all values that recovery read those it would have read if nothing had been lost? Then nothing can come
-    /// of it as long as the program stores the same values.
+    /// Are all values that recovery read those it would have read if nothing had been lost? Then it has no consequences
+    /// as long as the program stores the same values.
     pub same_value: bool,
-    /// Did a recovery fail that read it? Then another finding tells of the failure.
+    /// Did a recovery that read it fail? Then another finding reports the failure.
     pub failed: bool,
     /// What the program does about the lost store's line.
     pub flushed: Flushed,
-    /// The flush windows, the one to use first. That is the lost store's own thread's unless it is empty
-    /// (Figure 7): then somebody who read the store must flush it.
+    /// The flush windows, preferred one first. That is the window of the lost store's own thread unless it is empty
+    /// (Figure 7): then a thread that read the store must flush it.
     pub windows: Vec<Window>,
-    /// Which layout would make the flush unnecessary, if it is known.
+    /// The layout that would make the flush unnecessary, if known.
     pub layout: Option<String>,
     /// What happened, event by event.
     pub story: Option<Story>,
     /// The stores, loads and crashes that are part of it.
     pub(crate) facts: Facts,
-    /// It in words; set when everything is known.
+    /// Its description; set when everything is known.
     pub(crate) words: Words,
     /// How often it was met.
     pub count: u64,
-    /// How often recovery left everything as if nothing had been torn.
+    /// How often recovery left the same state as if nothing had been torn.
     pub coped_with: u64,
-    /// How many crashes in a row it takes.
+    /// How many consecutive crashes it takes.
     pub crashes: usize,
     /// The schedule under which it was met.
     pub seed: u32,
@@ -96,13 +96,13 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// Can nothing come of it: do all values that were read stay the same, or did every recovery that met it cope?
+    /// Is it without consequences: do all values read stay the same, or did every recovery that met it cope?
     pub fn is_harmless(&self) -> bool {
         self.same_value || !self.failed && self.count == self.coped_with
     }
 }
 
-/// Of several ways to meet the same violation the smallest is reported.
+/// Of several ways to meet one violation, the smallest is reported.
 pub(crate) type Rank = (bool, usize, u32, std::cmp::Reverse<usize>, usize);
 
 impl TraceViolation {
@@ -116,7 +116,7 @@ impl TraceViolation {
         (self.level, state.history(self.level).records[store as usize].site)
     }
 
-    /// With its places in the source; nothing is in words yet.
+    /// Adds its places in the source; the description is added later.
     pub(crate) fn locate(&self, sites: &AllSites, state: &CrashState, seed: u32) -> Violation {
         let history = state.history(self.level);
         let record = |store: u32| &history.records[store as usize];
@@ -150,8 +150,8 @@ impl TraceViolation {
     }
 }
 
-/// For every thread, what it issued between the lost store and the survivor; and the store at which the window of
-/// the lost store's own thread ends, if it is not empty.
+/// For every thread, what it issued between the lost store and the survivor; and the store at which the window of the
+/// lost store's own thread ends, if it is not empty.
 fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> (Vec<Window>, Option<u32>) {
     let (earlier, later) = (history.issued(lost), history.issued(survived));
     let threads = history.order.threads().max(earlier.thread + 1).max(later.thread + 1);
@@ -160,8 +160,8 @@ fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> (Vec<W
     for thread in 0..threads {
         let Some(from) = history.order.first_after(thread, earlier) else { continue };
         let until = history.order.last_before(thread, later);
-        // The last that the thread did and that must come after the flush: a store, or what another thread learnt
-        // of it by, such as leaving a lock.
+        // The last action of the thread that must come after the flush: a store, or the action through which another
+        // thread learned of it, such as releasing a lock.
         let ends = |at: u32| {
             let record = &history.records[at as usize];
             let issued = history.issued(at).at;
@@ -178,7 +178,7 @@ fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> (Vec<W
             primary_end = Some(before);
         }
         let place = |record: &Record| sites.get(record.site).clone();
-        // What the thread learned of it by; its creation has no place of its own.
+        // How the thread learned of it; its creation has no place of its own.
         let mut later = history.records[from as usize..].iter();
         let mut learned = || later.find(|record| record.thread() == thread && record.site != 0);
         let lost = &history.records[lost as usize];
@@ -194,7 +194,7 @@ fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> (Vec<W
     (windows, primary_end)
 }
 
-/// What becomes of the lost store's line after it: before the end of its thread's window, or later.
+/// Whether the lost store's line is flushed after it, before the end of its thread's window or later.
 fn flushed(history: &History, sites: &Sites, lost: u32, end: Option<u32>) -> Flushed {
     let line = Line::containing(history.records[lost as usize].address());
     let flush = history.records[lost as usize..].iter().enumerate().find(|(_, record)| {

@@ -1,7 +1,7 @@
-//! Pointers to volatile memory that were kept in persistent memory.
+//! Pointers to volatile memory that were stored in persistent memory.
 //!
-//! Recovery runs in another placement than the recorded run (see `subject::placement`), so that what it finds behind
-//! such a pointer is nothing, or something else. Where it crashed says which of the values that it read was the pointer.
+//! Recovery runs in another placement than the recorded run (see `subject::placement`), so such a pointer leads it to
+//! unmapped or unrelated memory. The address of the crash reveals which value it read was the pointer.
 
 use crashproof_findings::Place;
 use crashproof_protocol::Record;
@@ -10,40 +10,44 @@ use px86::Kind;
 
 use crate::judge::access::Access;
 use crate::search::Recovered;
+use crate::subject::Failure;
 
-/// How far from what a pointer points to a program may look: members of an object, entries of a table.
+/// How far from the target of a pointer a program may access: members of an object, entries of a table.
 const REACH: u64 = 1 << 16;
-/// No pointer: small numbers, and what no process can map.
+/// Plausible pointers: neither small numbers nor addresses that no process can map.
 const ADDRESSES: std::ops::Range<u64> = 1 << 20..1 << 47;
 
 /// A pointer to volatile memory that recovery followed.
 #[derive(Clone, Debug)]
 pub struct VolatilePointer {
-    /// What it is.
+    /// Its value.
     pub value: u64,
-    /// Where it is kept.
+    /// Where it is stored.
     pub address: u64,
     /// Where recovery read it.
     pub read: Place,
-    /// Which of recovery's first reads that was.
+    /// The number of that read among recovery's reads.
     pub(crate) number: usize,
 }
 
-/// A pointer that led recovery to the address where it crashed: its place in the reads, and the store that put it
-/// there.
-pub(crate) fn followed(recovered: &Recovered, crashed_at: u64) -> Option<(usize, Access)> {
-    let leads_there = |value: u64| {
-        ADDRESSES.contains(&value)
-            && !is_pm(value)
-            && crashed_at.wrapping_sub(value).wrapping_add(REACH) < 2 * REACH
-    };
-    // The last one read: what it found behind an earlier one may have led here, too.
-    let (index, read) = recovered
-        .reads
-        .iter()
-        .enumerate()
-        .rev()
-        .find(|(_, read)| read.width == 8 && leads_there(read.value))?;
+/// Does a value point where Linux puts programs and heaps, or libraries, mappings and stacks?
+fn is_usual(value: u64) -> bool {
+    matches!(value >> 40, 0x55 | 0x56 | 0x7e | 0x7f) && value.is_multiple_of(2)
+}
+
+/// The pointer that led recovery to where it crashed: its place in the reads, and the store that wrote it.
+pub(crate) fn followed(recovered: &Recovered, failure: &Failure, crashed_at: u64) -> Option<(usize, Access)> {
+    let is_pointer = |value: u64| ADDRESSES.contains(&value) && !is_pm(value);
+    let leads_there =
+        |value: u64| is_pointer(value) && crashed_at.wrapping_sub(value).wrapping_add(REACH) < 2 * REACH;
+    // The last candidate: memory reached through an earlier one may have led here, too.
+    let mut reads = recovered.reads.iter().enumerate().rev();
+    let direct = reads.find(|(_, read)| read.width == 8 && leads_there(read.value));
+    // Behind a stale pointer, such as one to a table of functions, there may be another one that led here.
+    let wild = matches!(failure, Failure::Signal(libc::SIGSEGV | libc::SIGBUS | libc::SIGILL));
+    let last = recovered.reads.iter().enumerate().next_back().filter(|_| wild);
+    let indirect = last.filter(|(_, read)| read.width == 8 && is_usual(read.value));
+    let (index, read) = direct.or(indirect)?;
     let state = recovered.state;
     (0..state.crashes()).rev().find_map(|level| {
         let puts = |record: &&Record| {

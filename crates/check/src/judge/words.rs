@@ -1,4 +1,4 @@
-//! What `narrate` says of a finding.
+//! The text of a finding, written by `narrate`.
 
 use crashproof_findings::{Cause, Place, Related};
 
@@ -7,11 +7,11 @@ use crashproof_findings::{Cause, Place, Related};
 pub(crate) struct Words {
     /// Cause and consequence.
     pub title: String,
-    /// Why, and the name of the cause for programs.
+    /// The explanation, and the identifier of the cause.
     pub cause: Option<Cause>,
-    /// What to do about it.
+    /// Advice.
     pub advice: Vec<String>,
-    /// The places that are part of it, in the order things happened.
+    /// The places involved, in the order things happened.
     pub related: Vec<Related>,
     /// Where recovery failed, innermost first.
     pub failed_at: Option<Place>,

@@ -1,7 +1,7 @@
-//! The event diagram of a failure: the cache lines that it is about, what happened on them before the power failed, and
-//! what recovery read of them.
+//! The event diagram of a failure: the cache lines involved, the events on them before the crash, and recovery's reads
+//! of them.
 //!
-//! Bounded, so that a failure of a long run costs no more than one of a short run: the last events of a few lines.
+//! Bounded to the last events on a few lines, so a failure of a long run costs no more than one of a short run.
 
 use crashproof_findings::Place;
 use crashproof_findings::story::{Crash, Event, Execution, Fate, Kind, Lane, Story, StoryPlace};
@@ -14,11 +14,11 @@ use crate::narrate::names::Names;
 use crate::search::Recovered;
 use crate::subject::AllSites;
 
-/// Lines drawn, at most.
+/// The most lines drawn.
 const MAX_LANES: usize = 12;
-/// Events drawn of an execution, at most.
+/// The most events drawn per execution.
 const MAX_EVENTS: usize = 160;
-/// Records searched for them, back from the crash.
+/// The most records searched backwards from the crash.
 const MAX_SEARCHED: usize = 100_000;
 
 /// The diagram of a failure.
@@ -50,7 +50,7 @@ impl Diagram<'_> {
         })
     }
 
-    /// What an access is to, and its value in words.
+    /// What an access refers to, and its value in words.
     fn named(
         &self,
         level: usize,
@@ -72,7 +72,7 @@ impl Diagram<'_> {
             let contents = revealed.get(line)?;
             Some(Content::most_kept(contents).kept[level] as usize)
         };
-        // Lines of which something was lost first, then those that might have lost something.
+        // Lines that lost stores first, then lines that might have.
         let mut lines: Vec<Line> = revealed.keys().copied().filter(|line| timeline.is_open(*line)).collect();
         let next = records.get(timeline.at).and_then(Record::event).and_then(|event| event.line());
         lines.extend(next.filter(|line| timeline.is_open(*line) && !revealed.contains_key(line)));
@@ -113,7 +113,7 @@ impl Diagram<'_> {
         });
     }
 
-    /// What the last recovery read of the lines that are drawn, and what it read last.
+    /// The last recovery's reads of the lines drawn, and its final reads.
     fn recovery(&mut self, level: usize, revealed: &Revealed, reads: &[Read]) {
         let drawn: FxHashSet<String> = self
             .story
@@ -185,7 +185,7 @@ impl Diagram<'_> {
     }
 }
 
-/// What became of each open store of these lines, by its number; `kept` is how many of a line's survived, if known.
+/// The fate of each open store on these lines, by number; `kept` is how many of a line's stores survived, if known.
 fn fates(
     timeline: &Timeline,
     lines: &[Line],
@@ -198,7 +198,7 @@ fn fates(
             let fate = match kept {
                 Some(kept) if index < kept => Fate::Survived,
                 Some(_) => Fate::Lost,
-                // Recovery never read it: either is possible.
+                // Recovery never read it, so both are possible.
                 None => Fate::Plain,
             };
             fates.insert(store.tag as usize, fate);
@@ -207,10 +207,10 @@ fn fates(
     fates
 }
 
-/// A lane, and between which of its events the line was last written back.
+/// A lane, and the events between which the line was last written back.
 fn lane(lane: usize, line: Line, events: &[Event]) -> Lane {
     let on_it = |event: &Event, fates: &[Fate]| event.lane == Some(lane) && fates.contains(&event.fate);
-    // Of several objects on a line, the one that the failure is about.
+    // Of several objects on a line, the one the failure is about.
     let named = |fate: Option<Fate>| {
         let fits = |event: &&Event| fate.is_none_or(|fate| event.fate == fate);
         events.iter().filter(fits).rfind(|event| event.lane == Some(lane) && !event.name.is_empty())
@@ -232,13 +232,13 @@ fn title(level: usize) -> String {
     }
 }
 
-/// When a crash came, relative to its place.
+/// When a crash came, relative to its location.
 fn crash_moment(timeline: &Timeline) -> &'static str {
     if timeline.next_site().1 { "at the end of the run" } else { "just before this" }
 }
 
-/// The numbers of the last events on these lines and of fences that had to do with them, in order; and how many
-/// records before them were not looked at.
+/// The numbers of the last events on these lines and of related fences, in order; and how many earlier records were not
+/// examined.
 fn around_crash(timeline: &Timeline, records: &[Record], lines: &[Line]) -> (Vec<usize>, usize) {
     let happened = timeline.at.min(records.len());
     let on_lines = |record: &Record| {
@@ -254,7 +254,7 @@ fn around_crash(timeline: &Timeline, records: &[Record], lines: &[Line]) -> (Vec
     numbers.reverse();
     let first = numbers.first().copied().unwrap_or(happened);
     let looked_at = if numbers.len() < MAX_EVENTS { start } else { first };
-    // A fence belongs to the story if its thread did something on these lines since its last one.
+    // A fence is related if its thread did something on these lines since its previous fence.
     let mut since: FxHashSet<u16> = FxHashSet::default();
     let mut fences = Vec::new();
     for (number, record) in records[..happened].iter().enumerate().skip(first) {
@@ -266,7 +266,7 @@ fn around_crash(timeline: &Timeline, records: &[Record], lines: &[Line]) -> (Vec
         }
     }
     numbers.extend(fences);
-    // Stores that come later in the program and may have persisted before the crash.
+    // Later stores of the program that may have persisted before the crash.
     numbers.extend(
         lines
             .iter()

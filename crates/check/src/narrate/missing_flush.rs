@@ -1,4 +1,4 @@
-//! Missing flushes (robustness violations) in words, and as findings.
+//! The text of missing flushes (robustness violations), and the findings for them.
 
 use crashproof_findings::rules::check as rules;
 use crashproof_findings::{Finding, Fix, Inserted, Insertion, Level, Window as Lines};
@@ -6,7 +6,7 @@ use crashproof_findings::{Finding, Fix, Inserted, Insertion, Level, Window as Li
 use crate::judge::{Flushed, Violation, Window};
 use crate::narrate::words::{main_place, short};
 
-/// A violation as a finding of its own: an error, unless nothing can come of it.
+/// A violation as a separate finding: an error, unless it has no consequences.
 pub(crate) fn finding(violation: &Violation) -> Finding {
     let words = &violation.words;
     let mut finding =
@@ -18,7 +18,7 @@ pub(crate) fn finding(violation: &Violation) -> Finding {
     finding.related.clone_from(&words.related);
     finding.cause.clone_from(&words.cause);
     finding.evidence.extend(violation.layout.iter().map(|layout| format!("or: {layout}")));
-    // Where recovery copes there is nothing to do.
+    // If recovery copes, no change is needed.
     if violation.same_value || !violation.is_harmless() {
         finding.fix = fix(violation, &words.advice);
     }
@@ -27,7 +27,7 @@ pub(crate) fn finding(violation: &Violation) -> Finding {
     finding
 }
 
-/// What is to be done; none if no thread could.
+/// What to change; `None` if no thread could fix it.
 pub(crate) fn fix(violation: &Violation, advice: &[String]) -> Option<Fix> {
     let Some((first, others)) = violation.windows.split_first() else {
         return advice.first().map(Fix::advice);
@@ -41,7 +41,7 @@ pub(crate) fn fix(violation: &Violation, advice: &[String]) -> Option<Fix> {
     Some(Fix { message, edits: Vec::new(), insertion: Some(insertion) })
 }
 
-/// The lines between which the flush and the fence may stand, and after which statement they should.
+/// The lines between which the flush and the fence may be inserted, and the statement they should follow.
 fn in_window(violation: &Violation, window: &Window) -> Insertion {
     let (kind, after) = match &violation.flushed {
         Flushed::Unfenced(flush) if window.primary => (Inserted::InsertFence, flush),
@@ -65,7 +65,7 @@ fn in_window(violation: &Violation, window: &Window) -> Insertion {
 }
 
 impl Violation {
-    /// What is wrong, as a sentence.
+    /// The problem as a sentence.
     pub fn message(&self) -> String {
         self.words.title.clone()
     }
@@ -83,9 +83,9 @@ impl Violation {
                 format!("flush {object} and fence {until}, in thread {}", window.thread)
             }
             _ => format!(
-                "flush {object} and fence after {}, where thread {} sees it, {until}",
-                short(&window.after),
-                window.thread
+                "in thread {}, flush {object} and fence after {}, where it is read, {until}",
+                window.thread,
+                short(&window.after)
             ),
         }
     }

@@ -1,17 +1,19 @@
-//! Puts what was found into words and pictures; nothing here decides anything.
+//! Puts findings into words and diagrams; all decisions are made elsewhere.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `names` | objects and values by their names and types in the source |
-//! | `stacks` | the calls that led to an event |
-//! | `words` | titles, causes, advice, the places that matter |
+//! | `names` | objects and values by their source names and types |
+//! | `stacks` | the call stacks of events |
+//! | `words` | titles, causes, advice, relevant places |
 //! | `event_diagram` | the events around a crash, for drawing |
-//! | `missing_flush` | missing flushes, and what to do about them |
-//! | `schedule` | which thread did what, in order |
+//! | `freed` | memory that was freed too early |
+//! | `missing_flush` | missing flushes, and advice on them |
+//! | `schedule` | the actions of the threads, in order |
 //! | `untracked` | why a verdict does not cover everything |
-//! | `report` | all of it in the form that all engines share |
+//! | `report` | all of it in the form shared by all engines |
 
 mod event_diagram;
+mod freed;
 mod missing_flush;
 mod names;
 mod report;
@@ -21,6 +23,7 @@ mod untracked;
 mod words;
 
 pub(crate) use event_diagram::event_diagram;
+pub(crate) use freed::reword as reword_freed;
 pub(crate) use missing_flush::finding as missing_flush;
 pub(crate) use names::Names;
 pub use report::readable;

@@ -1,4 +1,4 @@
-//! A check's report in the form that all engines share.
+//! A check's report in the form shared by all engines.
 
 use crashproof_findings::rules::check as rules;
 use crashproof_findings::{Cause, Finding, Fix, Level, Place, Related, Role, Rule, Sources};
@@ -14,7 +14,7 @@ use crate::narrate::stacks::panic_place;
 use crate::narrate::words::main_place;
 use crate::subject::Failure;
 
-/// A number that may be too long to read: its size, if it is.
+/// A number, abbreviated to its order of magnitude if it is very long.
 pub fn readable(number: &BigUint) -> String {
     let digits = number.to_string();
     match digits.len() {
@@ -24,14 +24,14 @@ pub fn readable(number: &BigUint) -> String {
 }
 
 impl Report {
-    /// How many errors a report of it has: what has one cause is one.
+    /// The number of errors in its report; failures with one cause count once.
     pub fn errors(&self) -> usize {
         let mut report = self.in_common_form("");
         report.finish(&Sources::default());
         report.findings.iter().filter(|finding| finding.level == Level::Error).count()
     }
 
-    /// The report as all commands give it; `subject` is what to call the program.
+    /// The report in the form shared by all commands; `subject` is the name of the program.
     pub fn in_common_form(&self, subject: &str) -> crashproof_findings::Report {
         let figures = &self.statistics;
         let mut report = crashproof_findings::Report::new("check", subject);
@@ -44,9 +44,12 @@ impl Report {
             failures.chain(violations).chain(dependences).chain(races).chain(redundant).collect();
         report.notes.clone_from(&self.remarks);
         let unused = self.unused_suppressions.iter();
-        report
-            .notes
-            .extend(unused.map(|suppression| format!("unused suppression: {suppression} (--suppress)")));
+        report.notes.extend(unused.map(|suppression| {
+            format!(
+                "unused suppression: {suppression} (--suppress excuses missing flushes on which no recovery failed; \
+                 for other findings, use [[suppress]] in crashproof.toml or an ignore comment)"
+            )
+        }));
         report.incomplete.clone_from(&self.unknown);
         let seconds = (figures.recording + figures.exploring).as_secs_f64();
         let mut add = |name: &str, value| report.bounds.insert(name.into(), value);
@@ -87,11 +90,11 @@ impl Report {
             figures.recoveries_saved,
             counted(figures.behaviors, "distinct behavior"),
         );
-        // Brute force knows one schedule only.
+        // Brute force is only counted for one schedule.
         if figures.schedules <= 1 && figures.threads < 2 {
             report.figures += &format!(" (brute force: {})", readable(&figures.eager_states));
         }
-        // Nobody wonders about less than a second.
+        // Times below a second are not worth mentioning.
         if seconds >= 1.0 {
             report.figures += &format!("; {seconds:.1} s");
         }
@@ -100,14 +103,14 @@ impl Report {
 }
 
 impl FailedRecovery {
-    /// The failure in the form that all engines share.
+    /// The failure in the form shared by all engines.
     pub fn in_common_form(&self) -> Finding {
         failure(self)
     }
 }
 
-/// The rule that a program breaks which fails under some schedule. Whoever waits for a condition variable when nobody can
-/// go on has missed the signal, or nobody was to send one.
+/// The rule violated by a program that fails under some schedule. A thread that waits for a condition variable when no
+/// thread can continue has missed the signal, or none was ever sent.
 fn under_schedule(found: &FailedRecovery) -> &'static Rule {
     let waits_for_signal = found.output.contains("waits for a condition variable");
     match found.failure {
@@ -130,11 +133,7 @@ pub(crate) fn failure(found: &FailedRecovery) -> Finding {
         _ => (&rules::RECOVERY_FAILS, "lost"),
     };
     let words = &found.words;
-    let mut finding = Finding::new(
-        rule,
-        if found.volatile.is_some() { found.place.clone() } else { main_place(words, &found.place) },
-        words.title.clone(),
-    );
+    let mut finding = Finding::new(rule, main_place(words, &found.place), words.title.clone());
     finding.label = label.into();
     finding.related.clone_from(&words.related);
     finding.cause.clone_from(&words.cause);
@@ -159,7 +158,7 @@ pub(crate) fn failure(found: &FailedRecovery) -> Finding {
     finding
 }
 
-/// The words for a pointer to volatile memory that recovery followed: no flush helps, so nothing is said of what is lost.
+/// The text for a volatile pointer that recovery followed: no flush helps, so it does not mention what is lost.
 pub(crate) fn volatile_pointer(words: Words, object: &str, failed: &FailedRecovery) -> Words {
     let title = format!(
         "{object} keeps a pointer to volatile memory; after a crash that memory is gone, and recovery {}",
@@ -173,7 +172,7 @@ pub(crate) fn volatile_pointer(words: Words, object: &str, failed: &FailedRecove
     Words { title, cause: Some(cause), advice: vec![advice.into()], ..words }
 }
 
-/// What shows that it is so, beyond the places.
+/// Evidence beyond the places.
 fn evidence(found: &FailedRecovery) -> Vec<String> {
     let mut evidence = Vec::new();
     if found.crashes > 1 {
@@ -192,7 +191,7 @@ fn evidence(found: &FailedRecovery) -> Vec<String> {
         && found.words.cause.as_ref().is_some_and(|it| it.kind == "stored-after-commit")
     {
         evidence.push(
-            "if the program was still creating its pool or file, check it on one that is there already"
+            "if this crash came while the pool or file was being created, create it before the check with --setup"
                 .into(),
         );
     }
@@ -225,10 +224,11 @@ fn redundant(found: &Redundant) -> Finding {
             (&rules::FENCE_NOTHING_PENDING, "redundant fence: no flush or store is pending here")
         }
     };
-    let message = format!("{what} ({} of {} executions)", found.redundant, found.total);
+    let executions = if found.total == 1 { "execution" } else { "executions" };
+    let message = format!("{what} ({} of {} {executions})", found.redundant, found.total);
     let mut finding = Finding::new(rule, found.place.clone(), message);
     finding.label = "redundant".into();
-    // What is useful now and then may have to be there; an idiom that costs nothing measurable is worth no warning.
+    // Work that is useful at times may be needed; an idiom without measurable cost is not worth a warning.
     if found.redundant < found.total || found.idiom {
         finding.level = Level::Note;
     }

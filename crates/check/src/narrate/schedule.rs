@@ -1,7 +1,7 @@
-//! Which thread did what, in order, when it is the schedule that makes a program fail.
+//! The actions of the threads in order, for failures caused by the schedule.
 //!
-//! Most of what threads do has no part in it. What is told are accesses that conflict with the access of another thread
-//! just before or after them, to the same word: those are the ones whose order the schedule decides.
+//! Most actions of the threads are irrelevant. Those shown conflict with the adjacent access of another thread to the
+//! same word: the schedule determines their order.
 
 use crashproof_findings::{Related, Role, is_of_others};
 use crashproof_protocol::abi::is_pm;
@@ -11,10 +11,10 @@ use rustc_hash::FxHashMap;
 use super::names::Names;
 use crate::subject::{AllSites, in_user_code};
 
-/// Steps that are told; the last ones matter most.
+/// The number of steps shown; the last ones matter most.
 const MOST: usize = 8;
 
-/// An access of a thread, or a store of its that waits.
+/// An access by a thread, or a buffered store of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Access {
     thread: u16,
@@ -26,20 +26,20 @@ struct Access {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Does {
     Read,
-    /// A locked instruction, or one that reads and writes.
+    /// A locked instruction, or another read-modify-write.
     Change,
     Store,
-    /// The store waits in the buffer of its thread.
+    /// The store enters the buffer of its thread.
     Issue,
-    /// It takes effect, after others have done something.
+    /// The store takes effect, after other threads have acted.
     Drain,
 }
 
-/// What the threads did in a run with these notes, in order.
+/// The actions of the threads in a run with these notes, in order.
 pub(crate) fn steps(notes: &[Note], sites: &AllSites, names: &Names) -> Vec<Related> {
     let mut told: Vec<Related> = Vec::new();
     let mut accesses = conflicting(&accesses(notes));
-    // What a library does on its own account, without the program's code on the way there, explains nothing.
+    // A library's internal actions, without the program's code on the call stack, explain nothing.
     let place = |access: &Access| in_user_code(sites.of(0).get(access.site));
     accesses.retain(|access| !is_of_others(&place(access).file));
     let first = accesses.len().saturating_sub(MOST);
@@ -66,7 +66,7 @@ pub(crate) fn steps(notes: &[Note], sites: &AllSites, names: &Names) -> Vec<Rela
     told
 }
 
-/// Accesses with a place, stores as one or, if somebody did something meanwhile, as two.
+/// Accesses with a place. A store is one access, or two if another thread acted between its issue and its effect.
 fn accesses(notes: &[Note]) -> Vec<Access> {
     let mut issued: FxHashMap<Actor, usize> = FxHashMap::default();
     let mut all: Vec<Access> = Vec::new();
@@ -101,7 +101,7 @@ fn accesses(notes: &[Note]) -> Vec<Access> {
     all
 }
 
-/// Those accesses that conflict with the one of another thread that comes next to them at the same word.
+/// The accesses that conflict with the adjacent access of another thread to the same word.
 fn conflicting(all: &[Access]) -> Vec<Access> {
     let mut keeps = vec![false; all.len()];
     let mut last: FxHashMap<u64, usize> = FxHashMap::default();
@@ -112,7 +112,7 @@ fn conflicting(all: &[Access]) -> Vec<Access> {
             (keeps[before], keeps[index]) = (true, true);
         }
     }
-    // A store is told whole.
+    // A store is shown completely.
     for index in 0..all.len() {
         if all[index].does == Does::Drain && keeps[index] {
             let issue = Access { does: Does::Issue, ..all[index] };

@@ -1,7 +1,7 @@
-//! The calls that led to an event, where they are known.
+//! The call stacks of events, where known.
 //!
-//! A run records no calls: that would cost too much. When everything is found, the runs that matter are repeated, and
-//! the runtime notes who called at the events that a report names (`driver::call_stacks`).
+//! A run records no call stacks: that would cost too much. After the search, the runs that matter are repeated, and the
+//! runtime records the stacks of the events that a report names (`driver::call_stacks`).
 
 use crashproof_findings::{Frame, Place, is_of_others};
 use rustc_hash::FxHashMap;
@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::narrate::names::last_part;
 use crate::subject::Sites;
 
-/// Calls by execution and index of the event; of one finding, or of all if they are of the recorded run.
+/// Call stacks by execution and event index; of one finding, or shared by all if they are of the recorded run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stacks {
     known: FxHashMap<(usize, usize), Vec<u32>>,
@@ -20,15 +20,15 @@ impl Stacks {
         self.known.insert((level, index), callers);
     }
 
-    /// The calls that led to an event beyond those that were inlined, innermost first.
+    /// The callers at an event, beyond the inlined ones, innermost first.
     pub(crate) fn callers(&self, sites: &Sites, level: usize, index: usize, place: &Place) -> Vec<Frame> {
         let Some(callers) = self.known.get(&(level, index)) else { return Vec::new() };
         frames(sites, callers, Some(place))
     }
 }
 
-/// Return addresses as frames, without those that the place has already: the innermost is the function of the
-/// instruction itself, with what was inlined into it.
+/// Return addresses as frames, excluding those that the place already contains: the innermost is the function of the
+/// instruction itself, with everything inlined into it.
 fn frames(sites: &Sites, callers: &[u32], place: Option<&Place>) -> Vec<Frame> {
     let mut all: Vec<Frame> = Vec::new();
     for caller in callers {
@@ -48,18 +48,18 @@ fn frames(sites: &Sites, callers: &[u32], place: Option<&Place>) -> Vec<Frame> {
         all.extend(inlined.map(|it| frame(&it.file, it.line, it.column, &it.function, true)));
     }
     let Some(place) = place else { return all };
-    // The first frames are the place itself and its inlined calls: up to the function that was called.
+    // The first frames are the place and its inlined calls, up to the called function.
     let mut inlined = place.frames.iter().filter(|frame| frame.inlined);
     let own = inlined.clone().count() + 1;
     let function = inlined.next_back().map_or(&place.function, |frame| &frame.function);
     let itself = all.iter().take(own + 4).position(|frame| last_part(&frame.function) == last_part(function));
-    // Code without source has no frame of its own here: the first is already the call into it.
+    // Code without source has no frame of its own here: the first one is already the call into it.
     let own = if place.is_known() { own } else { 0 };
     all.drain(..itself.map_or(own, |at| at + 1).min(all.len()));
     all
 }
 
-/// Where a recovery failed: the innermost function of the program's own, and its callers; or where a panic says it was.
+/// Where a recovery failed: the program's innermost function and its callers, or the location of a panic.
 pub(crate) fn failed_at(sites: &Sites, end: &[u32], output: &str) -> Option<Place> {
     let panicked = panic_place(output);
     let all = frames(sites, end, None);

@@ -1,4 +1,4 @@
-//! Why a verdict does not cover everything, in words: what the runtime did not track, and limits of the search.
+//! Why a verdict does not cover everything: what the runtime did not track, and limits of the search.
 
 use std::iter;
 
@@ -8,13 +8,13 @@ use crashproof_protocol::{ARENA, FILES, GLOBALS, HEAP, ROOT, Record, reason, rec
 use crate::search::Incomplete;
 use crate::subject::Sites;
 
-/// A reason in words, and how it begins if that is the same for all of one place in the source: then one is enough.
+/// A reason, and its common beginning for reasons at one place in the source, of which one suffices.
 pub(crate) struct Reason {
     pub(crate) text: String,
     pub(crate) head: Option<String>,
 }
 
-/// What an execution did that is not understood.
+/// Untracked actions of an execution.
 pub(crate) fn untracked<'a>(records: &'a [Record], sites: &'a Sites) -> impl Iterator<Item = Reason> + 'a {
     let unknown = records.iter().enumerate().filter(|(_, record)| record.kind() == record::UNKNOWN);
     unknown.map(|(index, unknown)| {
@@ -42,6 +42,7 @@ pub(crate) fn incomplete(why: Incomplete, sites: &Sites) -> String {
     match why {
         Incomplete::Interrupted => "interrupted: this is what was found so far".into(),
         Incomplete::Time => "stopped after the time allowed (--time)".into(),
+        Incomplete::Recoveries(1) => "stopped after 1 recovery (--max-recoveries)".into(),
         Incomplete::Recoveries(run) => format!("stopped after {run} recoveries (--max-recoveries)"),
         Incomplete::Memory(bytes) => {
             format!(
@@ -71,10 +72,10 @@ pub(crate) fn incomplete(why: Incomplete, sites: &Sites) -> String {
     }
 }
 
-/// A sentence about such an access, and how it begins: the same for all of one place in the source.
+/// A sentence about an untracked access, and the beginning that all sentences about one place share.
 ///
-/// The place is the innermost one whose source is known, the program's own mostly: an instruction inside a library
-/// tells its user little.
+/// The place is the innermost one with known source, usually the program's own: an instruction inside a library means
+/// little to the library's user.
 fn unseen(text: &str, access: &Record, after: &[Record], sites: &Sites) -> (String, String) {
     let frames = after.iter().take_while(|record| record.kind() == record::FRAME);
     let mut stack: Vec<&Place> = iter::once(access).chain(frames).map(|it| sites.get(it.site)).collect();
@@ -100,7 +101,7 @@ fn unseen(text: &str, access: &Record, after: &[Record], sites: &Sites) -> (Stri
     (head, sentence)
 }
 
-/// Which part of persistent memory an address is in.
+/// The part of persistent memory that contains an address.
 fn region(address: u64) -> String {
     let offset = |region: crashproof_protocol::Region| address - region.base;
     match address {

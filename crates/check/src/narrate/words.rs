@@ -1,40 +1,41 @@
-//! A finding in words: title, cause, advice and the places that matter, in the program's own names.
+//! The text of a finding: title, cause, advice and relevant places, in the program's own names.
 //!
-//! The facts decide (`judge::facts`, `judge::cause`); nothing here does. A title states the cause and the consequence.
+//! The facts are decided in `judge::facts` and `judge::cause`. A title states the cause and the consequence.
 
 use crashproof_findings::{Cause as CauseText, Place, Related, Role};
+use crashproof_protocol::FILES;
 
-use crate::judge::{Access, Cause, Crash, Facts, Instruction, ReadFact, Violation, Volatile, Words};
+use crate::judge::{Access, Cause, Crash, Facts, Instruction, ReadFact, Violation, Volatile, Window, Words};
 use crate::narrate::names::{Name, Names, last_part};
 use crate::narrate::stacks::Stacks;
 use crate::subject::{AllSites, FileFact, FileNames, is_assignment_operator};
 
-/// Everything that words are made from.
+/// Everything the text is made from.
 pub(crate) struct Narrator<'a> {
     pub(crate) sites: &'a AllSites,
     pub(crate) names: &'a Names,
     pub(crate) stacks: &'a Stacks,
     pub(crate) files: &'a FileNames,
-    /// What accesses are called, by execution and index, that would otherwise have one name for two objects.
+    /// Names, by execution and index, of accesses that would otherwise share one name for two objects.
     pub(crate) renamed: Vec<((usize, usize), String)>,
 }
 
-/// What a finding tells of.
+/// The consequence a finding states.
 pub(crate) enum Consequence {
-    /// Recovery fails, in these words.
+    /// Recovery fails, described by this text.
     Fails(String),
     /// No recovery failed; a stale value is read.
     Stale,
-    /// A stale value is read, and a recovery that did so failed, as another finding says.
+    /// A stale value is read, and a recovery that read it failed, as another finding says.
     StaleAndFailed,
-    /// A stale value is read, and recovery leaves everything as if it had not been.
+    /// A stale value is read, but recovery leaves the same state as if it had not been stale.
     Coped,
-    /// No recovery failed, and no value shows it.
+    /// No recovery failed, and no value reveals it.
     Nothing,
 }
 
 impl Narrator<'_> {
-    /// The words for facts; `missing` is the missing flush behind them, if there is one.
+    /// The text for facts; `missing` is the missing flush behind them, if there is one.
     pub(crate) fn words(
         &self,
         facts: &Facts,
@@ -48,10 +49,11 @@ impl Narrator<'_> {
     fn put_into_words(&self, facts: &Facts, missing: Option<&Violation>, consequence: &Consequence) -> Words {
         let kernel = facts.lost.first().is_some_and(|lost| self.files.needs_kernel(lost.address));
         let said = |text: String| if kernel { of_the_kernel(&text) } else { text };
-        let cause = self.cause(facts);
+        let reader = missing.and_then(reader);
+        let cause = self.cause(facts, reader);
         let kind = self.kind(facts);
         Words {
-            title: said(self.title(facts, consequence)),
+            title: said(self.title(facts, reader, consequence)),
             cause: cause.map(|message| CauseText { kind, message: said(message) }),
             advice: self.advice(facts, missing),
             related: self.related(facts),
@@ -59,8 +61,8 @@ impl Narrator<'_> {
         }
     }
 
-    /// Where an access, flush or crash is for the user: the first frame outside of functions that only flush and
-    /// fence, with the calls that led there.
+    /// The user-facing place of an access, flush or crash: the first frame outside functions that only flush and fence,
+    /// with its call stack.
     pub(crate) fn place(&self, level: usize, index: usize, site: u32) -> Place {
         let sites = self.sites.of(level);
         let mut place = sites.get(site).clone();
@@ -74,13 +76,15 @@ impl Narrator<'_> {
 
     fn name(&self, access: &Access) -> Option<Name> {
         let itself = self.sites.of(access.level).get(access.site);
-        // What a class assigns for others is called as they call it.
+        // An assignment operator's target is named as the caller names it.
         let name = if is_assignment_operator(&itself.function) {
             self.names.at(&self.place(access.level, access.index, access.site), true)
         } else {
             let range = (access.address, access.bytes);
             self.names.object(self.sites, access.level, access.site, range, true)
         };
+        // `n = write(...)` names what the call returns, and a file holds none of the program's variables.
+        let name = name.filter(|name| !FILES.contains(access.address) || !self.names.is_number(name));
         let renamed = self.renamed.iter().find(|(at, _)| *at == (access.level, access.index));
         name.map(|mut name| {
             if let Some((_, text)) = renamed {
@@ -90,8 +94,8 @@ impl Narrator<'_> {
         })
     }
 
-    /// The same, with names of their own for two objects that their functions call alike: by the object that both are part of,
-    /// or else by the function.
+    /// The same, with separate names for two objects to which their functions refer alike: by the object containing
+    /// both, or else by the function.
     fn telling_apart(&self, facts: &Facts) -> Narrator<'_> {
         let Narrator { sites, names, stacks, files, .. } = *self;
         let mut told = Narrator { sites, names, stacks, files, renamed: Vec::new() };
@@ -129,7 +133,7 @@ impl Narrator<'_> {
         told
     }
 
-    /// An object by its name, or by where it is stored.
+    /// An object's name, or else the place where it is stored to.
     pub(crate) fn object(&self, access: &Access) -> String {
         if let Some(fact) = self.file_fact(access) {
             return fact.object;
@@ -139,23 +143,26 @@ impl Narrator<'_> {
             None => {
                 let itself = self.sites.of(access.level).get(access.site);
                 let place = self.place(access.level, access.index, access.site);
-                // In a library without debug information only the call of it can be named.
-                match itself.is_known() || !place.is_known() {
-                    true => format!("the store at {}", short(itself)),
-                    false => format!("the store of {} at {}", short(itself), short(&place)),
+                // In a library without debug information only the call into it can be named.
+                let unknown = !itself.is_known() && !place.is_known();
+                match self.files.part(access.address, access.bytes).filter(|_| unknown) {
+                    // Without any source, only the file can be named.
+                    Some(part) => part,
+                    None if itself.is_known() || unknown => format!("the store at {}", short(itself)),
+                    None => format!("the store of {} at {}", short(itself), short(&place)),
                 }
             }
         }
     }
 
-    /// All of what a statement stores to, of which an access is a part.
+    /// Everything stored by the statement that an access is part of.
     fn whole(&self, access: &Access) -> String {
         let range = (access.address, u64::MAX);
         let name = self.names.object(self.sites, access.level, access.site, range, true);
         name.map_or_else(|| self.object(access), |name| format!("`{}`", name.text))
     }
 
-    /// What an access is to a file, if it is to no memory.
+    /// How an access affects a file, if it is not to memory.
     fn file_fact(&self, access: &Access) -> Option<FileFact> {
         let value = access.data.iter().take(8).rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
         self.files.stored(access.address, access.bytes, value)
@@ -168,7 +175,7 @@ impl Narrator<'_> {
         let name = self.name(access);
         let value = self.names.value(name.as_ref(), &access.data);
         match name {
-            Some(name) => format!("`{}` = {value}", name.text),
+            Some(name) => format!("{} = {value}", name.exact()),
             None => format!("stores {value}"),
         }
     }
@@ -180,7 +187,7 @@ impl Narrator<'_> {
         lost_name.root() == other_name.root() && function(lost) == function(other)
     }
 
-    /// The neighbor whose line was flushed instead, if it is of the same object.
+    /// The adjacent store whose line was flushed instead, if it is to the same object.
     fn neighbor<'f>(&self, facts: &'f Facts) -> Option<&'f (Instruction, Access)> {
         let (Cause::NeverFlushed { neighbor: Some(neighbor) }
         | Cause::WrongOrder { neighbor: Some(neighbor), .. }) = &facts.cause
@@ -195,7 +202,7 @@ impl Narrator<'_> {
         if self.neighbor(facts).is_some() { "flush-covers-too-little" } else { facts.cause.id() }
     }
 
-    fn title(&self, facts: &Facts, consequence: &Consequence) -> String {
+    fn title(&self, facts: &Facts, reader: Option<&Window>, consequence: &Consequence) -> String {
         let then = match consequence {
             Consequence::Fails(how) => format!("recovery then {how}"),
             Consequence::Stale => "no recovery failed, but one reads the stale value".into(),
@@ -230,9 +237,18 @@ impl Narrator<'_> {
         }
         let what = match &facts.cause {
             Cause::PartialFlush { flush, covered, total } => {
-                format!("is only partly flushed ({} covers {covered} of {total} bytes)", at(flush))
+                let whole = self.whole(lost);
+                return format!(
+                    "{whole} is only partly flushed ({} covers {covered} of {total} bytes): {after}; {then}",
+                    at(flush)
+                );
             }
             Cause::NeverFlushed { .. } => "is never flushed".into(),
+            Cause::FlushedLate(_) | Cause::WrongOrder { .. } | Cause::NotFenced(_)
+                if let Some(reader) = reader =>
+            {
+                format!("is read by thread {} ({}) before it is durable", reader.thread, short(&reader.after))
+            }
             Cause::FlushedLate(flush) => format!("is flushed too late ({})", at(flush)),
             Cause::WrongOrder { flush, .. } => {
                 format!("is flushed in the wrong order ({})", at(flush))
@@ -249,7 +265,7 @@ impl Narrator<'_> {
                     "{lost} and {other} are not updated atomically: {lost} can be lost after {other} persists; {then}"
                 );
             }
-            Cause::LockHeld { taken, .. } => return self.title_lock(taken),
+            Cause::LockHeld { taken, released } => return self.title_lock(taken, released),
             Cause::VolatileState(volatile) => return self.title_volatile(volatile, &how),
             Cause::Unknown | Cause::StoredAfterCommit { .. } | Cause::RecoveryWrong => {
                 return format!("{object} can be lost; {then}");
@@ -262,8 +278,16 @@ impl Narrator<'_> {
         format!("{object} {what}: {after}; {then}")
     }
 
-    fn title_lock(&self, taken: &Access) -> String {
-        format!("{} is still held after a crash: recovery waits for it forever", self.object(taken))
+    /// A lock by its name, which may be known only where it is given back.
+    fn lock(&self, taken: &Access, released: &Access) -> String {
+        match self.name(taken) {
+            None if taken.address == released.address => self.object(released),
+            _ => self.object(taken),
+        }
+    }
+
+    fn title_lock(&self, taken: &Access, released: &Access) -> String {
+        format!("{} is still held after a crash: recovery waits for it forever", self.lock(taken, released))
     }
 
     fn title_volatile(&self, volatile: &Volatile, how: &str) -> String {
@@ -272,8 +296,8 @@ impl Narrator<'_> {
         format!("recovery follows a pointer to volatile memory{from} and {how}")
     }
 
-    /// The call of a library without debug information that the crash interrupted, though nothing is lost: the library, and
-    /// where it is called.
+    /// The call into a library without debug information that the crash interrupted, if nothing is lost: the library,
+    /// and the place of the call.
     fn interrupted_call(&self, facts: &Facts) -> Option<(String, String)> {
         let next = facts.not_yet.as_ref().filter(|_| facts.lost.is_empty())?;
         let itself = self.sites.of(next.level).get(next.site);
@@ -286,7 +310,7 @@ impl Narrator<'_> {
             return format!("the call of {library} at {called} is interrupted by the crash; recovery {how}");
         }
         match (&facts.cause, &facts.survived, &facts.not_yet) {
-            (Cause::LockHeld { taken, .. }, ..) => self.title_lock(taken),
+            (Cause::LockHeld { taken, released }, ..) => self.title_lock(taken, released),
             (Cause::VolatileState(volatile), ..) => self.title_volatile(volatile, how),
             (Cause::StoredAfterCommit { begun: Some(_) }, Some(last), Some(next)) => {
                 let (last_name, next_name) = (self.object(last), self.object(next));
@@ -313,13 +337,13 @@ impl Narrator<'_> {
         }
     }
 
-    /// Why it is so, in a sentence or two.
-    fn cause(&self, facts: &Facts) -> Option<String> {
+    /// The explanation, in a sentence or two.
+    fn cause(&self, facts: &Facts, reader: Option<&Window>) -> Option<String> {
         let at = |flush: &Instruction| short(&self.flush_place(flush));
         let place = |access: &Access| short(&self.place(access.level, access.index, access.site));
         let both = facts.lost.first().zip(facts.survived.as_ref());
         let named = both.map(|(lost, survived)| {
-            // What has no name is called by its place already.
+            // Objects without a name are already described by their place.
             let placed = |access: &Access| match self.object(access) {
                 named if named.starts_with('`') => format!("{named} ({})", place(access)),
                 unnamed => unnamed,
@@ -337,12 +361,26 @@ impl Narrator<'_> {
         }
         Some(match (&facts.cause, named) {
             (Cause::NeverFlushed { .. }, Some((lost, survived))) => {
-                // A flush of the line that does come is for what was stored to it later.
+                // The later flush of the line belongs to a later store.
                 let or = if facts.flushed { "before it is stored again" } else { "after it" };
                 format!("no flush of {lost} comes before {survived}, or {or}")
             }
-            (Cause::PartialFlush { flush, covered, total }, Some((lost, _))) => format!(
-                "{lost} spans more than one cache line; the flush at {} writes back {covered} of its {total} bytes",
+            (Cause::PartialFlush { flush, covered, total }, _) => {
+                let lost = facts.lost.first()?;
+                format!(
+                    "{} ({}) spans more than one cache line; the flush at {} writes back {covered} of its {total} bytes",
+                    self.whole(lost),
+                    place(lost),
+                    at(flush)
+                )
+            }
+            (
+                Cause::FlushedLate(flush) | Cause::WrongOrder { flush, .. } | Cause::NotFenced(flush),
+                Some((lost, survived)),
+            ) if let Some(reader) = reader => format!(
+                "thread {} reads {lost} at {}, before the flush at {} has taken effect, and then stores {survived}",
+                reader.thread,
+                short(&reader.after),
                 at(flush)
             ),
             (Cause::FlushedLate(flush), Some((lost, survived))) => {
@@ -385,13 +423,15 @@ impl Narrator<'_> {
             (Cause::StoredAfterCommit { .. }, _) => {
                 let (last, next) = facts.survived.as_ref().zip(facts.not_yet.as_ref())?;
                 format!(
-                    "a crash between {} and {} leaves the one without the other; nothing is lost, so no flush helps",
+                    "a crash between {} and {} leaves {} without {}; nothing is lost, so no flush helps",
                     place(last),
-                    place(next)
+                    place(next),
+                    self.object(last),
+                    self.object(next)
                 )
             }
             (Cause::LockHeld { taken, released }, _) => {
-                let lost = if facts.lost.is_empty() { "" } else { ", or one that loses that" };
+                let lost = if facts.lost.is_empty() { "" } else { ", or one that loses that," };
                 format!(
                     "it is taken at {} and given back at {}; after a crash in between{lost} no thread is left to give it \
                      back",
@@ -411,7 +451,7 @@ impl Narrator<'_> {
         })
     }
 
-    /// What to do about it; nothing where nothing can be advised.
+    /// The advice; empty if there is none.
     fn advice(&self, facts: &Facts, missing: Option<&Violation>) -> Vec<String> {
         if let Some(advice) = self.advice_to_sync(facts) {
             return vec![advice];
@@ -419,10 +459,18 @@ impl Narrator<'_> {
         let mut advice = Vec::new();
         let lost = facts.lost.first().map(|it| self.object(it)).unwrap_or_default();
         let survived = facts.survived.as_ref().map(|it| self.object(it)).unwrap_or_default();
-        if let Some(first) = facts.lost.first()
-            && self.in_transaction(first)
-        {
-            let how = if lost.starts_with('`') { lost } else { "the range".into() };
+        // What is lost is not flushed at the end of the transaction; what survives an interrupted one is not undone. It was
+        // interrupted if what comes next is the library's own.
+        let library = |it: &Access| !self.sites.of(it.level).get(it.site).is_known();
+        let unlogged = match facts.lost.first() {
+            Some(first) => Some((first, &lost)),
+            None if facts.not_yet.as_ref().is_some_and(library) => {
+                facts.survived.as_ref().map(|it| (it, &survived))
+            }
+            None => None,
+        };
+        if let Some((_, name)) = unlogged.filter(|(access, _)| self.in_transaction(access)) {
+            let how = if name.starts_with('`') { name.as_str() } else { "the range" };
             return vec![format!(
                 "add {how} to the transaction before storing to it (TX_ADD, pmemobj_tx_add_range)"
             )];
@@ -432,7 +480,8 @@ impl Narrator<'_> {
         match &facts.cause {
             Cause::PartialFlush { total, .. } => {
                 let until = facts.survived.as_ref().map(before).unwrap_or_default();
-                advice.push(format!("flush all {total} bytes of {lost}, and fence, before {until}"));
+                let whole = facts.lost.first().map(|it| self.whole(it)).unwrap_or_default();
+                advice.push(format!("flush all {total} bytes of {whole}, and fence, before {until}"));
             }
             _ if self.neighbor(facts).is_some() => {
                 let (flush, _) = self.neighbor(facts).expect("it was just there");
@@ -450,8 +499,9 @@ impl Narrator<'_> {
             }
             Cause::FlushedLate(flush) | Cause::WrongOrder { flush, .. } if window.is_some_and(|it| it.1.primary) => {
                 let until = facts.survived.as_ref().map(before).unwrap_or_default();
+                // Not "move the flush": it may cover the survivor, too.
                 advice.push(format!(
-                    "move the flush of {lost} (now {}) and its fence before {survived} is stored ({until})",
+                    "flush {lost} and fence before {survived} is stored ({until}); the flush at {} comes too late for it",
                     short(&self.flush_place(flush))
                 ));
             }
@@ -483,9 +533,10 @@ impl Narrator<'_> {
                      aligned 8-byte store"
                 ));
             }
-            Cause::LockHeld { .. } => advice.push(format!(
-                "no flush helps: initialize {survived} whenever the pool is opened, before it is taken, or keep it in \
-                 volatile memory"
+            Cause::LockHeld { taken, released } => advice.push(format!(
+                "no flush helps: initialize {} whenever the pool is opened, before it is taken, or keep it in volatile \
+                 memory",
+                self.lock(taken, released)
             )),
             Cause::VolatileState(_) => {
                 advice.push("store an offset into the pool, or set the pointer anew in recovery".into());
@@ -500,7 +551,7 @@ impl Narrator<'_> {
         advice
     }
 
-    /// Where to ask the kernel to write back, if that is what is missing.
+    /// Where to call fsync or the like, if that is what is missing.
     fn advice_to_sync(&self, facts: &Facts) -> Option<String> {
         let (lost, survived) = (facts.lost.first()?, facts.survived.as_ref()?);
         let missing = matches!(
@@ -535,7 +586,7 @@ impl Narrator<'_> {
             if begins(&text) {
                 return true;
             }
-            // The function begins.
+            // The beginning of the function.
             if text.starts_with('{') || text.starts_with('}') {
                 return false;
             }
@@ -543,7 +594,7 @@ impl Narrator<'_> {
         false
     }
 
-    /// The places that are part of it, in the order things happened; at most four are marked as the main ones.
+    /// The places involved, in the order things happened; at most four are marked as main ones.
     fn related(&self, facts: &Facts) -> Vec<Related> {
         let mut all = Vec::new();
         for (number, access) in facts.lost.iter().enumerate() {
@@ -597,18 +648,27 @@ impl Narrator<'_> {
         let data = |value: u64| value.to_le_bytes()[..usize::from(read.width.min(8))].to_vec();
         let value = |number: u64| self.names.value(name.as_ref(), &data(number));
         let lost = facts.lost.iter().find(|it| it.address == read.address).and_then(|it| self.name(it));
-        // One name for two things would mislead: recovery may call what was lost as the run calls what survived.
+        // One name for two things would mislead: recovery may refer to the lost object as the run refers to the
+        // survivor.
         let is_survivors = |name: &Name| {
             let survived = facts.survived.as_ref().filter(|it| it.address != read.address);
             survived.and_then(|it| self.name(it)).is_some_and(|survived| survived.text == name.text)
         };
         let mut message = match (&name, lost) {
             (Some(name), Some(lost)) if is_survivors(name) && lost.text != name.text => {
-                format!("reads `{}`, as `{}` = {}", lost.text, name.text, value(read.value))
+                format!("reads {}, as {} = {}", lost.exact(), name.exact(), value(read.value))
             }
-            (Some(name), _) => format!("reads `{}` = {}", name.text, value(read.value)),
-            (None, Some(lost)) => format!("reads `{}` = {}", lost.text, value(read.value)),
-            (None, None) => format!("reads {}", value(read.value)),
+            (Some(name), _) => format!("reads {} = {}", name.exact(), value(read.value)),
+            (None, Some(lost)) => format!("reads {} = {}", lost.exact(), value(read.value)),
+            (None, None) => {
+                let unknown = !self.sites.of(level).get(read.site).is_known();
+                let part = self.files.part(read.address, read.width.into()).filter(|_| unknown);
+                format!(
+                    "reads {}{}",
+                    part.map_or(String::new(), |part| format!("{part} = ")),
+                    value(read.value)
+                )
+            }
         };
         if !read.others.is_empty() {
             let others: Vec<String> = read.others.iter().take(3).map(|other| value(*other)).collect();
@@ -622,7 +682,12 @@ impl Narrator<'_> {
     }
 }
 
-/// Words for what the kernel writes back, and no instruction does.
+/// Where another thread read the lost store and must flush it, if that is the missing flush.
+fn reader(missing: &Violation) -> Option<&Window> {
+    missing.windows.first().filter(|window| !window.primary && window.after != window.before)
+}
+
+/// Rewords for data written back by the kernel rather than by an instruction.
 fn of_the_kernel(text: &str) -> String {
     let pairs = [
         ("no flush helps", "no fsync helps"),
@@ -639,26 +704,26 @@ fn bytes(number: u64) -> String {
     format!("{number} byte{}", if number == 1 { "" } else { "s" })
 }
 
-/// Bytes as they are in memory, the first few of them.
+/// The first few bytes in memory order.
 fn hex(data: &[u8]) -> String {
     let shown: Vec<String> = data.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     let more = if data.len() > 16 { " ..." } else { "" };
     format!("{}{more}", shown.join(" "))
 }
 
-/// A place in a sentence: the last part of the file's name, and the line.
+/// A place within a sentence: the file name and the line.
 pub(crate) fn short(place: &Place) -> String {
     let file = place.file.rsplit('/').next().unwrap_or_default();
     Place::new(file, place.line, 0).to_string()
 }
 
-/// The crash of an execution in words.
+/// The crash of an execution as text.
 fn crash_text(crash: &Crash) -> String {
     let again = if crash.level == 0 { "crash" } else { "second crash, in recovery," };
     format!("{again} {}", if crash.at_end { "at the end of the run" } else { "just before this" })
 }
 
-/// Where a finding is: the place of its first store, as the user sees it.
+/// The place of a finding: that of its first store, as the user sees it.
 pub(crate) fn main_place(words: &Words, otherwise: &Place) -> Place {
     let stores = |it: &&Related| it.main && matches!(it.role, Role::Lost | Role::Survived);
     words.related.iter().find(stores).map_or(otherwise, |it| &it.place).clone()

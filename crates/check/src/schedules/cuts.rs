@@ -1,24 +1,24 @@
 //! Crashes at every consistent cut.
 //!
-//! Two runs of one Mazurkiewicz trace end alike but do not crash alike: if T1 and T2 are independent, "T2 has finished and
-//! T1 has not begun" is a prefix of only one of the two orders. A crash stops everything at once, so what it leaves is
-//! decided by which units came before it: a set that is closed under happens-before, a *cut*. Every partial execution of
-//! the program is a cut of some complete one, complete ones are explored up to equivalence, and equivalent ones have the
-//! same cuts. So the crash states of the program are those of all cuts of one run per trace.
+//! Two runs of one Mazurkiewicz trace end alike but do not crash alike: if T1 and T2 are independent, "T2 has finished
+//! and T1 has not begun" is a prefix of only one of the two orders. A crash stops everything at once, so the crash
+//! state is determined by the units that came before it: a set closed under happens-before, a *cut*. Every partial
+//! execution of the program is a cut of some complete one, complete ones are explored up to equivalence, and equivalent
+//! ones have the same cuts. So the crash states of the program are those of all cuts of one run per trace.
 //!
 //! Most cuts need not be tried. A unit that makes nothing certain (a store that reaches the cache, a load, a write-back
-//! that no fence has waited for) only adds states: whatever may be lost without it may be lost with it, as a line keeps
-//! any prefix of its stores. So for each choice of what has become certain, one cut shows all states: the largest one.
-//! That is the crash as an event of its own, which depends on exactly the units that settle something. Since cuts of a
-//! trace that differ only in what was reversed later are equal, each is tried once for all schedules.
+//! that no fence has waited for) only adds states: since a line keeps any prefix of its stores, whatever may be lost
+//! without the unit may also be lost with it. So for each choice of what has become certain, the largest cut shows all
+//! states. This treats the crash as an event of its own that depends on exactly the units that settle something. Cuts
+//! of equivalent prefixes are equal, so each is tried only once across all schedules.
 
 use super::happens_before::{Order, Set};
 
-/// Cuts of one run that are tried at most.
+/// The most cuts of one run to try.
 const MAX_CUTS: usize = 100_000;
 
-/// Finds the largest cut for each choice of settling units, in the run's own order; `visit` gets it, and says whether it
-/// wants more. Says whether those were all.
+/// Finds the largest cut for each choice of settling units, in the run's own order. `visit` gets each, and returns
+/// whether to continue. Returns whether those were all.
 pub(crate) fn each(order: &Order, settles: &[bool], mut visit: impl FnMut(&[bool]) -> bool) -> bool {
     let settling: Vec<usize> = (0..settles.len()).filter(|&unit| settles[unit]).collect();
     let mut cut = vec![false; settles.len()];
@@ -27,7 +27,7 @@ pub(crate) fn each(order: &Order, settles: &[bool], mut visit: impl FnMut(&[bool
     left > 0
 }
 
-/// Takes each of the settling units or excludes it, and all that come after one that is excluded.
+/// Takes each settling unit or excludes it together with everything that follows it in happens-before.
 fn choose(
     order: &Order,
     settling: &[usize],
@@ -54,7 +54,7 @@ fn choose(
     }
 }
 
-/// A number for each unit that is the same in every run in which it does the same after the same.
+/// An identifier per unit that is the same in every run in which the unit does the same after the same history.
 pub(crate) fn fingerprints(order: &Order, contents: &[u64]) -> Vec<u128> {
     let mut fingerprints: Vec<u128> = Vec::with_capacity(contents.len());
     for (unit, &content) in contents.iter().enumerate() {
@@ -65,7 +65,7 @@ pub(crate) fn fingerprints(order: &Order, contents: &[u64]) -> Vec<u128> {
     fingerprints
 }
 
-/// A number for a cut that a unit has begun and not ended, with its first `nth + 1` records.
+/// An identifier for a cut inside a unit, after its first `nth + 1` records.
 pub(crate) fn within(before: u128, unit: u128, nth: usize) -> u128 {
     before.wrapping_add(mix(unit ^ (nth as u128 + 1)))
 }

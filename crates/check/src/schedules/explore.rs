@@ -1,12 +1,12 @@
-//! Which schedules to run: one for each Mazurkiewicz trace.
+//! Decides which schedules to run: one per Mazurkiewicz trace.
 //!
-//! Source sets with sleep sets, as in Abdulla, Aronis, Jonsson and Sagonas, "Source Sets: A Foundation for Optimal Dynamic
-//! Partial Order Reduction" (POPL 2014, JACM 2017), algorithm 1. An execution that ran is looked through for races; for
-//! each, a step that leads to the reversed order is added where the earlier of the two was taken, unless one is there.
-//! Sleep sets keep executions from being equivalent to one that was explored, so no trace is run to its end twice; a run
-//! may find out that it is redundant only on its way (those are counted apart; wakeup trees would avoid them).
+//! Source sets with sleep sets, as in Abdulla, Aronis, Jonsson and Sagonas, "Source Sets: A Foundation for Optimal
+//! Dynamic Partial Order Reduction" (POPL 2014, JACM 2017), algorithm 1. Each execution is searched for races; for each
+//! race, a step that leads to the reversed order is added at the state before the earlier access, unless one is already
+//! there. Sleep sets prevent executions equivalent to explored ones, so no trace is completed twice; a run may discover
+//! only midway that it is redundant (those are counted separately; wakeup trees would avoid them).
 //!
-//! This is pure: executions come from a process, or in tests from small programs in memory.
+//! This module is pure: executions come from a process, or in tests from small programs in memory.
 
 use crashproof_protocol::steps::{Access, Actor, Note, is_choice, is_entry, is_spurious, kind};
 
@@ -15,12 +15,12 @@ use super::happens_before::{Order, Step, dependent};
 /// An actor whose next step was explored and has not been disturbed since, and what that step accessed.
 pub(crate) type Sleeping = (Actor, Vec<Access>);
 
-/// What to run next.
+/// The next schedule to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Who steps, as far as that is decided.
+    /// The actors that step, as far as decided.
     pub(crate) decisions: Vec<Actor>,
-    /// Who sleeps when the last decision is taken.
+    /// The actors that sleep when the last decision is taken.
     pub(crate) sleeping: Vec<Sleeping>,
 }
 
@@ -40,30 +40,30 @@ impl Plan {
 struct State {
     step: Step,
     sleeping: Vec<Sleeping>,
-    /// Who is to step from here, sooner or later.
+    /// Actors that must eventually step from here.
     wanted: Vec<Actor>,
-    /// Who has.
+    /// Actors that have.
     tried: Vec<Actor>,
-    /// Was the step taken? If not, it could not be.
+    /// Was the step taken? Otherwise it was not enabled.
     taken: bool,
 }
 
-/// The path that is being explored.
+/// The path being explored.
 #[derive(Default)]
 pub(crate) struct Explorer {
     path: Vec<State>,
-    /// Decisions of the plan that was given out last.
+    /// The number of decisions in the last plan.
     decided: usize,
     started: bool,
-    /// How often a schedule may switch from a thread that could go on, if that is bounded.
+    /// The bound on preemptions per schedule, if any.
     max_preemptions: Option<u32>,
-    /// Were schedules left out because of that?
+    /// Were schedules left out because of that bound?
     pub(crate) left_out: bool,
-    /// Do threads wake up without a signal, too?
+    /// Are spurious wakeups explored?
     wake_ups: bool,
 }
 
-/// A run did not do again what it did before.
+/// A run did not repeat what it did before.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Diverged;
 
@@ -73,13 +73,13 @@ impl Explorer {
         Explorer { max_preemptions, ..Explorer::default() }
     }
 
-    /// Explores schedules in which threads wake up without a signal, too.
+    /// Also explores schedules with spurious wakeups.
     pub(crate) fn with_wake_ups(self) -> Explorer {
         Explorer { wake_ups: true, ..self }
     }
 
-    /// How often the path, up to its last state and with this actor stepping there, switches from a thread that could
-    /// go on. Stores that drain are nobody's preemption.
+    /// The number of preemptions on the path, up to its last state with this actor stepping there: switches from a
+    /// thread that could continue. Draining stores does not count.
     fn preemptions(&self, last: Actor) -> u32 {
         let taken = self.path.iter().map(|state| state.step.actor);
         let actors = taken.take(self.path.len() - 1).chain([last]);
@@ -95,7 +95,7 @@ impl Explorer {
         preemptions
     }
 
-    /// The next plan; none if everything was explored.
+    /// The next plan; `None` if everything has been explored.
     pub(crate) fn next(&mut self) -> Option<Plan> {
         if !std::mem::replace(&mut self.started, true) {
             return Some(Plan::default());
@@ -115,7 +115,7 @@ impl Explorer {
             }
             let state = self.path.last_mut().expect("it is there");
             let done = std::mem::take(&mut state.step);
-            // Choices of a thread exclude each other: none of them can come later.
+            // A thread's choices exclude each other: none of them can come later.
             if std::mem::take(&mut state.taken) && !is_choice(done.actor) {
                 state.sleeping.push((done.actor, done.accesses));
             }
@@ -129,8 +129,8 @@ impl Explorer {
         }
     }
 
-    /// What the run of the last plan did. A run that ended because its decision could not be taken gives fewer steps
-    /// than were decided.
+    /// Adds what the run of the last plan did. A run that ended because its decision could not be taken has fewer steps
+    /// than decisions.
     pub(crate) fn learn(&mut self, steps: Vec<Step>) -> Result<(), Diverged> {
         if steps.len() < self.decided {
             return if steps.len() + 1 == self.decided { Ok(()) } else { Err(Diverged) };
@@ -166,8 +166,9 @@ impl Explorer {
         Ok(())
     }
 
-    /// Who else is to step where a step was taken, whatever races: all choices of its thread, and whoever could wake up
-    /// without a signal but not after that step. (Until then it makes no difference when it does.)
+    /// Other actors that must step where a step was taken, regardless of races: all choices of its thread, and threads
+    /// that could wake up spuriously before that step but not after it. (Until then, the time of the wakeup makes no
+    /// difference.)
     fn wanted_besides(&self, steps: &[Step], index: usize) -> Vec<Actor> {
         let step = &steps[index];
         let can_later = |actor| steps.get(index + 1).is_some_and(|next| next.enabled.contains(&actor));
@@ -176,7 +177,7 @@ impl Explorer {
         others.filter(|&actor| actor != step.actor && (is_choice(step.actor) || wakes_up(actor))).collect()
     }
 
-    /// Sees to it that the later of two steps that race also comes first.
+    /// Ensures that the later of two racing steps is also explored first.
     fn reverse(&mut self, steps: &[Step], order: &Order, earlier: usize, later: usize) {
         let state = &mut self.path[earlier];
         let actors: Vec<Actor> = order
@@ -195,7 +196,7 @@ impl Explorer {
         }
     }
 
-    /// Which part of the tree of schedules, as far as it is known, has been explored.
+    /// The fraction of the tree of schedules, as far as known, that has been explored.
     pub(crate) fn explored(&self) -> f64 {
         let mut explored = 0.0;
         let mut width = 1.0;

@@ -1,4 +1,4 @@
-//! The classic families, as programs in memory, against the theory's numbers of Mazurkiewicz traces.
+//! The classic families as programs in memory, compared with the theoretical numbers of Mazurkiewicz traces.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use crashproof_protocol::steps::{Access, AccessKind, Actor};
 
 use super::{Explorer, Plan, Step, dependent};
 
-/// A small program: memory, and threads that are functions of how far they are.
+/// A small program: memory, and threads as functions of their progress.
 #[derive(Clone)]
 struct Program {
     memory: Vec<i64>,
@@ -21,7 +21,7 @@ struct Thread {
 }
 
 enum Next {
-    /// A step that accessed these.
+    /// A step that made these accesses.
     Did(Vec<Access>),
     Ended,
 }
@@ -34,7 +34,7 @@ fn write(at: usize) -> Access {
     Access::new(AccessKind::Write, 8 * at as u64, 8)
 }
 
-/// What a thread does next.
+/// The next action of a thread.
 type Body = fn(usize, &mut Thread, &mut [i64]) -> Next;
 
 impl Program {
@@ -60,7 +60,7 @@ impl Program {
         (0..self.threads.len()).filter(runs).map(|number| number as Actor).collect()
     }
 
-    /// Runs a plan as the runtime does; says whether it came to its end.
+    /// Runs a plan as the runtime does; returns whether it completed.
     fn run(mut self, plan: &Plan) -> (Vec<Step>, bool) {
         let (mut steps, mut sleeping) = (Vec::new(), Vec::new());
         loop {
@@ -107,7 +107,7 @@ fn explore(program: &Program) -> (usize, usize, BTreeSet<Vec<i64>>) {
     (complete, redundant, ends)
 }
 
-/// Every interleaving, for comparison: how many traces there are, and the final memories.
+/// Enumerates every interleaving, for comparison: the number of traces, and the final memories.
 fn brute_force(program: &Program) -> (usize, BTreeSet<Vec<i64>>) {
     fn go(
         program: &Program,
@@ -117,7 +117,7 @@ fn brute_force(program: &Program) -> (usize, BTreeSet<Vec<i64>>) {
     ) {
         let enabled = program.enabled();
         if enabled.is_empty() {
-            // A trace by its happens-before: for each step of each thread, which ones come before.
+            // A trace by its happens-before: for each step of each thread, the steps before it.
             let order = super::Order::of(path);
             let name = |step: usize| {
                 let actor = path[step].actor;
@@ -211,7 +211,7 @@ fn lastzero_has_the_number_of_traces_that_brute_force_counts() {
         let (complete, _, found) = explore(&program);
         assert_eq!((complete, found), (traces, ends), "lastzero({n})");
     }
-    // The papers' figures for 5 and 10.
+    // The papers' numbers for 5 and 10.
     for (n, traces) in [(5, 64), (10, 3328)] {
         assert_eq!(explore(&Program::new(n + 1, vec![lastzero; n + 1])).0, traces, "lastzero({n})");
     }
@@ -248,7 +248,7 @@ fn indexer_has_one_trace_until_its_threads_collide() {
 fn filesystem(number: usize, thread: &mut Thread, memory: &mut [i64]) -> Next {
     const INODES: usize = 32;
     const BLOCKS: usize = 26;
-    // Memory: inodes, then busy. `local` is how many blocks were tried, or -1 when done.
+    // Memory: inodes, then busy. `local` is the number of blocks tried, or -1 when done.
     let inode = number % INODES;
     match thread.at {
         0 => {
@@ -280,7 +280,7 @@ fn filesystem_has_one_trace_until_its_threads_collide() {
     }
 }
 
-/// A thread of a random program: reads and writes of three variables, which decide what comes next.
+/// A thread of a random program: it reads and writes three variables, which determine what comes next.
 fn arbitrary(number: usize, thread: &mut Thread, memory: &mut [i64]) -> Next {
     if thread.at == 3 {
         return Next::Ended;

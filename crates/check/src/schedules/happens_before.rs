@@ -1,8 +1,9 @@
 //! Happens-before over the steps of one execution, and its races.
 //!
 //! Two steps are ordered if one actor takes both, if the later one could not have come earlier for a reason other than
-//! what they access (`after`: a thread begins after it was created, a store drains after it was issued), or if they
-//! conflict. A race is a conflict of two steps with nothing ordered in between, which could have come the other way round.
+//! its accesses (`after`: a thread begins after it was created, a store drains after it was issued), or if they
+//! conflict. A race is a conflict between two steps that no chain of other steps orders, so they could have come in the
+//! other order.
 
 use crashproof_protocol::steps::{Access, AccessKind, Actor, thread_of};
 use rustc_hash::FxHashMap;
@@ -12,15 +13,15 @@ use rustc_hash::FxHashMap;
 pub(crate) struct Step {
     pub(crate) actor: Actor,
     pub(crate) accesses: Vec<Access>,
-    /// Earlier steps that this one can never precede, whatever they access.
+    /// Earlier steps that this one can never precede, regardless of accesses.
     pub(crate) after: Vec<usize>,
-    /// Who could have stepped instead, the actor itself included.
+    /// The actors that could have stepped instead, including the actor itself.
     pub(crate) enabled: Vec<Actor>,
 }
 
-/// Does the order of two steps matter, of these actors with these accesses? A thread and its buffer do not disturb each
-/// other: a load gives the same value whether or not the store that it is forwarded from has drained, and what may not
-/// overtake what is a matter of who can step.
+/// Does the order of two steps matter, given their actors and accesses? A thread and its own buffer do not conflict: a
+/// load returns the same value whether or not the store forwarded to it has drained, and restrictions on overtaking
+/// determine which actors can step.
 pub(crate) fn dependent(one: (Actor, &[Access]), two: (Actor, &[Access])) -> bool {
     thread_of(one.0) != thread_of(two.0) && one.1.iter().any(|one| two.1.iter().any(|two| one.conflicts(two)))
 }
@@ -62,13 +63,13 @@ impl Set {
 /// What happens before each step, and the races.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
-    /// For each step, all that happen before it.
+    /// For each step, all steps that happen before it.
     pub(crate) before: Vec<Set>,
-    /// Pairs of steps that could have come the other way round, by the later one.
+    /// Pairs of steps that could have come in the other order, keyed by the later one.
     pub(crate) races: Vec<(usize, usize)>,
 }
 
-/// Where an access is looked up: bytes by word, objects by address.
+/// Index keys of an access: words for bytes, the address for objects.
 fn places(access: &Access) -> impl Iterator<Item = (bool, u64)> + use<> {
     let object = is_object(access.kind);
     let (first, last) = match object {
@@ -82,8 +83,8 @@ fn is_object(kind: AccessKind) -> bool {
     matches!(kind, AccessKind::Sync | AccessKind::Acquire | AccessKind::Release)
 }
 
-/// How two conflicting accesses of a lock that is waited for are ordered: not as bytes are, since whoever waits cannot
-/// come first.
+/// Are these two conflicting accesses of a lock being waited for? They are ordered differently from bytes, since a
+/// waiting thread cannot come first.
 fn is_lock_pair(one: &Access, two: &Access) -> bool {
     let lock = |access: &Access| matches!(access.kind, AccessKind::Acquire | AccessKind::Release);
     lock(one) && lock(two)
@@ -108,7 +109,7 @@ impl Order {
                 follows(&mut before, &order, earlier);
             }
             let mut conflicts: Vec<(usize, Access, Access)> = Vec::new();
-            // What is ordered already needs no second reason, unless it is a lock that was waited for.
+            // Steps that are already ordered need no second reason, unless it is a lock being waited for.
             let matters = |earlier: usize, other: &Access, access: &Access| {
                 !before.contains(earlier) || is_lock_pair(other, access)
             };
@@ -122,7 +123,8 @@ impl Order {
                     conflicts.extend(found.map(|(earlier, other)| (*earlier, *other, *access)));
                 }
             }
-            // Whoever tried to take a lock did not wait for it: that could have come at any time, as other accesses can.
+            // A thread that tried a lock did not wait for it: the attempt could have come at any time, like other
+            // accesses.
             let tried =
                 |at: u64| step.accesses.iter().any(|one| one.kind == AccessKind::Sync && one.address == at);
             conflicts.retain(|(_, other, access)| !is_lock_pair(other, access) || !tried(access.address));
@@ -143,8 +145,8 @@ impl Order {
         order
     }
 
-    /// Locks that are waited for. Whoever waits for a lock cannot come before the release, so what races are the two
-    /// who took it; unless the lock could have been had all the same, as a semaphore that was not empty.
+    /// Locks being waited for. A thread waiting for a lock cannot precede the release, so the race is between the two
+    /// acquisitions; unless the lock was available anyway, like a semaphore that was not empty.
     fn locks(&mut self, steps: &[&Step], index: usize, found: &[(usize, Access, Access)], before: &mut Set) {
         let pairs = || found.iter().filter(|(_, other, access)| is_lock_pair(other, access));
         let mut raced = Set::default();
@@ -176,7 +178,7 @@ impl Order {
         unordered.chain([last]).collect()
     }
 
-    /// Those of the steps that nothing among them happens before: any of them could be the first.
+    /// The steps that no other step of the set happens before: any of them could be first.
     pub(crate) fn initials(&self, steps: &[usize]) -> Vec<usize> {
         let mut earlier = Set::default();
         let mut initials = Vec::new();
@@ -232,7 +234,7 @@ mod tests {
         use AccessKind::{Acquire, Read, Release, Sync};
         let mut tries = step(2, Sync, 8);
         tries.accesses.push(Access::new(Acquire, 8, 0));
-        // That it did something since the lock was taken does not mean that it waited.
+        // Activity since the lock was taken does not mean that the thread waited.
         let steps = [step(1, Acquire, 8), step(2, Read, 64), step(1, Release, 8), tries];
         assert_eq!(Order::of(&steps).races, [(2, 3)]);
     }

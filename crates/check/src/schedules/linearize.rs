@@ -1,4 +1,5 @@
-//! A run's records with a cut first: another run of the same trace, as if the units outside the cut had come later.
+//! Reorders a run's records to put a cut first: another run of the same trace, as if the units outside the cut came
+//! later.
 
 use std::hash::{Hash, Hasher};
 
@@ -10,24 +11,24 @@ use super::cuts;
 use super::happens_before::Order;
 use super::notes::Steps;
 
-/// Cuts that were crashed at, by fingerprint, over all schedules.
+/// Cuts already crashed, by fingerprint, over all schedules.
 pub(crate) type Seen = FxHashSet<u128>;
 
-/// The records of a run in an order of the same trace.
+/// The records of a run, reordered within the same trace.
 pub(crate) struct Linearized {
     pub(crate) records: Vec<Record>,
-    /// Where each of them is in the run.
+    /// The original place of each in the run.
     pub(crate) places: Vec<u32>,
-    /// For each length, which cut the records before make, by fingerprint.
+    /// For each length, the fingerprint of the cut that the records before it form.
     pub(crate) cuts: Vec<u128>,
 }
 
-/// The orders of a run's records that show all cuts which no order before did: `looked` has those, and gets more. A run
-/// whose cuts are all known has none; if the run as it was is among them it is the first. They have `most` records together
-/// at most, beyond the first. Says in the end whether those are all.
+/// Reorderings of a run's records that show all cuts not shown by an earlier order: `looked` holds those, and is
+/// extended. A run whose cuts are all known has none; if the original order is among them it comes first. Beyond the
+/// first, the orders have at most `most` records in total. Finally returns whether those are all.
 ///
-/// A cut is known if it was a prefix of an order that was crashed: from there on that order goes to the next unit that
-/// settles something, and a crash just before that shows all that a crash at the cut does.
+/// A cut is known if it was a prefix of an order that was crashed: that order continues to the next unit that settles
+/// something, and a crash just before that shows everything a crash at the cut does.
 pub(crate) fn linearize(
     steps: &Steps,
     records: &[Record],
@@ -73,8 +74,8 @@ pub(crate) fn linearize(
     (orders, all)
 }
 
-/// Can the run as it was crash within a unit, after a store and before something that settles, where none did before? What
-/// was done before there were several threads and after that is one unit.
+/// Could the original run crash within a unit, after a store and before a settling record, where no run did before?
+/// Everything done before and after there were several threads is one unit.
 fn has_new_crash_within(steps: &Steps, records: &[Record], own: &Linearized, looked: &Seen) -> bool {
     let mut at = 0;
     steps.units.iter().any(|unit| {
@@ -113,17 +114,17 @@ fn in_order(
     }
 }
 
-/// The records before a crash, then the others, given those which were moved behind it.
+/// The records before a crash followed by the others, given which were moved behind it.
 pub(crate) fn rearranged(records: &[Record], moved: &[u32]) -> Vec<Record> {
     let is_moved = |place: &usize| moved.binary_search(&(*place as u32)).is_ok();
     let last = moved.last().map_or(0, |last| *last as usize + 1);
-    // Whatever was moved goes behind all that was not, up to the crash; what comes after that is never looked at.
+    // Moved records follow all others up to the crash; anything after that is never examined.
     let kept = (0..records.len()).filter(|place| !is_moved(place));
     let back = (0..last.min(records.len())).filter(is_moved);
     kept.chain(back).map(|place| ordered(&records[place])).collect()
 }
 
-/// A write-back counts from when it takes effect: as early as it may (see `exploration` in the runtime).
+/// A write-back counts from when it takes effect: as early as possible (see `exploration` in the runtime).
 fn ordered(record: &Record) -> Record {
     let mut record = *record;
     if record.event_kind() == Some(Kind::FlushOpt) {
@@ -132,7 +133,7 @@ fn ordered(record: &Record) -> Record {
     record
 }
 
-/// What a unit does, as a number.
+/// A hash of what a unit does.
 fn content(actor: u64, places: &[usize], records: &[Record]) -> u64 {
     let mut hasher = FxHasher::default();
     actor.hash(&mut hasher);

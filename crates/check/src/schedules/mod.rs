@@ -1,17 +1,17 @@
-//! Every schedule: dynamic partial-order reduction over real executions, and crashes at every consistent cut.
+//! All schedules: dynamic partial-order reduction over real executions, and crashes at every consistent cut.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `happens_before` | steps, which of them depend on each other, races |
-//! | `explore` | which schedules to run: one for each Mazurkiewicz trace |
-//! | `notes` | what a run noted, as steps and as units that a crash may come between |
-//! | `unseen` | accesses that the exploration does not know of: are they ordered all the same? |
-//! | `cuts` | where a crash can fall in a trace, and why that is all |
+//!  `explore` | which schedules to run: one per Mazurkiewicz trace |
+//!  `notes` | a run's notes as steps, and as units between which a crash may come |
+//!  `unseen` | accesses unknown to the exploration: are they ordered nonetheless? |
+//!  `cuts` | where in a trace a crash can come, and why that is complete |
 //! | `linearize` | a run's records with a cut first |
 //!
-//! Nothing here runs anything: the driver does, and hands over what the run noted. Steps are those of an x86-TSO machine
-//! in which flushes and store fences leave the buffer as early as they may (see `litmus::exhaustive` for why that is
-//! enough); draining a store is a decision.
+//! This module runs nothing: the driver does, and passes on the run's notes. Steps are those of an x86-TSO machine in
+//! which flushes and store fences leave the buffer as early as possible (`litmus::exhaustive` explains why that
+//! suffices); draining a store is a decision.
 
 mod cuts;
 mod explore;

@@ -1,8 +1,8 @@
-//! What a run noted about its steps, as steps for the exploration and as units for cuts.
+//! A run's notes about its steps, as steps for the exploration and as units for cuts.
 //!
-//! A step is what one decision sets off. A unit is finer: what a thread does in a step and every instruction that leaves
-//! its buffer meanwhile are units of their own, because a crash may come between them, and because an instruction that
-//! waited is ordered only after its issue and after what it may not overtake, not after what its thread did since.
+//! A step is what one decision triggers. A unit is finer: a thread's own actions in a step and every instruction that
+//! leaves its buffer in the meantime are separate units, because a crash may come between them, and because a buffered
+//! instruction is ordered only after its issue and after what it may not overtake, not after what its thread did since.
 
 use crashproof_protocol::Record;
 use crashproof_protocol::steps::{Actor, Note, is_choice, is_entry, is_spurious, kind, thread_of};
@@ -13,14 +13,14 @@ use rustc_hash::FxHashMap;
 use super::happens_before::Step;
 use super::unseen::Unseen;
 
-/// Something that a crash comes before or after as a whole, unless it settles nothing.
+/// Actions that a crash precedes or follows as a whole, unless they settle nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unit {
     /// As a step, for the order.
     pub(crate) step: Step,
     /// Its records, by their place in the trace.
     pub(crate) records: Vec<usize>,
-    /// Does it make something certain that could be lost before?
+    /// Does it make a store certain that could be lost before?
     pub(crate) settles: bool,
 }
 
@@ -31,17 +31,17 @@ pub(crate) struct Steps {
     pub(crate) units: Vec<Unit>,
     /// For each record, whether it makes something certain.
     pub(crate) settling: Vec<bool>,
-    /// Threads went on spinning because nobody else could run.
+    /// Threads continued spinning because no other thread could run.
     pub(crate) retried: bool,
-    /// A thread waited for another one to end, for a time at most.
+    /// A thread waited with a timeout for another one to end.
     pub(crate) timed_out: bool,
-    /// A thread that counts its rounds was taken to wait.
+    /// A thread that counts its rounds was treated as waiting.
     pub(crate) counted: bool,
-    /// There were too many to look at.
+    /// There were too many to process.
     pub(crate) cut_off: bool,
-    /// Accesses of volatile memory that the exploration does not know of, in pairs of which one stores.
+    /// Volatile accesses unknown to the exploration, in pairs of which one is a store.
     pub(crate) unseen: Vec<Unseen>,
-    /// Where a thread waits for another one by reading volatile memory, unseen by the exploration.
+    /// Sites where a thread waits for another one through volatile memory, unseen by the exploration.
     pub(crate) spins: Vec<u32>,
     /// Not all of those were followed.
     pub(crate) unfollowed: bool,
@@ -59,15 +59,15 @@ struct Left {
 #[derive(Default)]
 struct Reader {
     out: Steps,
-    /// The step and the unit that let a thread go on, until it does.
+    /// The step and the unit that let a thread continue, until it does.
     enabled_by: FxHashMap<u16, Vec<(usize, usize)>>,
     issued_by: FxHashMap<Actor, (usize, usize)>,
     left: FxHashMap<u16, Vec<Left>>,
-    /// Last step and unit of each thread itself.
+    /// The last step and unit of each thread itself.
     last: FxHashMap<u16, (usize, usize)>,
     /// The unit that the running step's own records belong to.
     own: usize,
-    /// The first of two accesses; the second follows.
+    /// The first of two accesses; the second follows in the next note.
     unseen: Option<Note>,
 }
 
@@ -76,7 +76,7 @@ impl Steps {
     pub(crate) fn read(notes: &[Note], records: &[Record], platform: &Platform) -> Steps {
         let first = notes.iter().position(|note| note.kind == kind::STEP).unwrap_or(notes.len());
         let mut reader = Reader::default();
-        // What came before there were several threads.
+        // Everything before there were several threads.
         reader.out.units.push(Unit::default());
         for note in &notes[..first] {
             if note.kind == kind::ENABLES {
@@ -102,8 +102,8 @@ impl Steps {
         self.steps.iter().map(|step| step.actor).collect()
     }
 
-    /// Which units settle something. What came before there were several threads, and what the last of them does when it
-    /// has joined all others, are ordered with everything; the run itself shows all their crashes.
+    /// Determines which units settle something. Everything before there were several threads, and everything the last
+    /// thread does after joining all others, is ordered with everything else; the original run shows all those crashes.
     fn find_settling(&mut self, records: &[Record], platform: &Platform) {
         let mut pending: FxHashMap<u16, bool> = FxHashMap::default();
         let mut settles = vec![false; records.len()];
@@ -130,7 +130,7 @@ impl Reader {
         self.own = self.out.units.len();
         let mut step = Step { actor, ..Step::default() };
         let mut unit = Unit { step: Step { actor, after: vec![0], ..Step::default() }, ..Unit::default() };
-        // What a thread chooses comes after what it did, and before what it does next; so does that it wakes up.
+        // A thread's choice comes after its previous actions and before its next ones; so does a spurious wakeup.
         let chooses = is_choice(actor) || is_spurious(actor);
         if chooses && let Some(&(last_step, last_unit)) = self.last.get(&thread) {
             step.after.push(last_step);
@@ -175,7 +175,7 @@ impl Reader {
                     let unit = self.effect(note.address, number, record, records);
                     unit_of.insert(note.address, unit);
                 }
-                // With a width: it counts its rounds, and was taken to wait all the same.
+                // Nonzero width: the thread counts its rounds, and was nonetheless treated as waiting.
                 kind::RETRIED if note.bytes != 0 => self.out.counted = true,
                 kind::RETRIED => self.out.retried = true,
                 kind::TIMED_OUT => self.out.timed_out = true,
@@ -205,7 +205,7 @@ impl Reader {
         }
     }
 
-    /// An instruction leaves its buffer, in the step `number`: its unit.
+    /// An instruction leaves its buffer in step `number`: creates its unit.
     fn effect(&mut self, actor: Actor, number: usize, record: Option<usize>, records: &[Record]) -> usize {
         let event = record.and_then(|record| records.get(record)).and_then(Record::event);
         // Stores to volatile memory have no record.

@@ -1,8 +1,8 @@
-//! Accesses of volatile memory in code that was not rebuilt: does what is explored order them?
+//! Volatile accesses in code that was not rebuilt: does the exploration order them?
 //!
-//! The exploration knows of locks, locked instructions and persistent memory. If in every execution that it runs they order
-//! each two conflicting accesses that it does not know of, then those add no schedules: every execution is equivalent to
-//! one that was run. If not, the places of the two are made steps, and the exploration begins anew.
+//! The exploration knows locks, locked instructions and persistent memory. If these order every pair of conflicting
+//! unseen accesses in every execution that runs, such accesses add no schedules: every execution is equivalent to one
+//! that was run. If not, the two places are made steps, and the exploration starts over.
 
 use crashproof_protocol::steps::{Note, is_entry, thread_of};
 
@@ -11,16 +11,16 @@ use super::happens_before::{Order, Set, Step};
 /// Two conflicting accesses of two threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unseen {
-    /// The thread of the first one: it comes before that thread's steps from this one on, and before instructions that it
-    /// issued after this one.
+    /// The thread of the first one, which precedes that thread's steps from this one on, and instructions issued after
+    /// this one.
     first: u16,
     before_step: usize,
     issued: u64,
-    /// The thread of the second one, which comes in this step: after what the step accesses?
+    /// The thread of the second one, which comes in this step: after the step's accesses?
     second: u16,
     step: usize,
     after_access: bool,
-    /// Where the two are.
+    /// The sites of the two.
     pub(crate) sites: [u32; 2],
 }
 
@@ -61,7 +61,7 @@ impl Unseen {
     }
 }
 
-/// Those of the pairs that nothing orders in this execution.
+/// The pairs that nothing orders in this execution.
 pub(crate) fn unordered(steps: &[Step], unseen: &[Unseen]) -> Vec<Unseen> {
     if unseen.is_empty() {
         return Vec::new();

@@ -1,7 +1,8 @@
-//! Runs of reads, stored once: recoveries mostly read what others have read, in the same order.
+//! Stores common runs of reads once: recoveries mostly read what others have read, in the same order.
 //!
-//! A run is cut into blocks where the address says so, not after a fixed count. So two runs that read the same from
-//! somewhere on have the same blocks from there on, even if one began with a read more; equal blocks are one.
+//! A run is cut into blocks at certain addresses rather than after a fixed count. So two runs that read the same from
+//! some point on have the same blocks from there on, even if one began with an additional read; equal blocks are
+//! shared.
 
 use std::sync::Arc;
 
@@ -9,21 +10,21 @@ use crashproof_protocol::Record;
 use px86::Line;
 use rustc_hash::FxHashMap;
 
-/// A block, by number. Numbers are never given twice.
+/// A block number. Numbers are never reused.
 pub(crate) type BlockId = u32;
 
-/// Reads that a block has at most.
+/// Maximum number of reads per block.
 const LONGEST: usize = 256;
-/// On average one of so many addresses ends a block; a power of two.
+/// On average one in this many addresses ends a block; a power of two.
 const USUAL: u64 = 64;
 
-/// A read, and the value it saw: a record of which only place, width, value and site count.
+/// A read and the value it saw: only the address, width, value and site of the record count.
 pub(crate) type Step = Record;
 
-/// Reads in a row, each with the one value it saw.
+/// Consecutive reads, each with the one value it saw.
 pub(crate) struct Block {
     pub(crate) steps: Box<[Step]>,
-    /// The lines they read, each once.
+    /// The distinct lines they read.
     pub(crate) lines: Box<[Line]>,
 }
 
@@ -36,15 +37,15 @@ impl Block {
 /// All blocks.
 #[derive(Default)]
 pub(crate) struct Blocks {
-    /// None where nobody refers to a block any more.
+    /// `None` once the last reference to a block is gone.
     blocks: Vec<Option<Arc<Block>>>,
     by_content: FxHashMap<u64, Vec<BlockId>>,
-    /// For each block, the one that came after it last: runs that end alike are found without hashing what they read.
+    /// For each block, the one that last followed it, so that common endings are found without hashing their reads.
     after: Vec<BlockId>,
     bytes: usize,
 }
 
-/// Do two reads read the same, and see the same?
+/// Are two reads the same, with the same value?
 pub(crate) fn same(one: &Step, other: &Step) -> bool {
     one.value == other.value && one.address() == other.address() && one.width() == other.width()
 }
@@ -54,7 +55,7 @@ fn ends_block(step: &Step) -> bool {
     (mixed >> 32).is_multiple_of(USUAL)
 }
 
-/// A hash that goes on from another with one more read.
+/// Extends a hash by one more read.
 pub(crate) fn hash_step(before: u64, step: &Step) -> u64 {
     let place = step.address() << 4 ^ u64::from(step.width());
     let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
@@ -66,12 +67,12 @@ impl Blocks {
         self.blocks[block as usize].as_ref().expect("a block that a run refers to")
     }
 
-    /// Bytes they take, about.
+    /// Their approximate size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The blocks of a run of reads.
+    /// Cuts a run of reads into blocks.
     pub(crate) fn cut(&mut self, steps: &[Step]) -> Vec<BlockId> {
         let mut blocks: Vec<BlockId> = Vec::with_capacity(steps.len() / USUAL as usize + 1);
         let mut rest = steps;
@@ -91,7 +92,7 @@ impl Blocks {
         blocks
     }
 
-    /// The block that came after another one, if that is how these reads begin, and where they would be cut.
+    /// The block that last followed another one, if these reads begin with it and would be cut there.
     fn guess(&self, last: BlockId, steps: &[Step]) -> Option<BlockId> {
         let id = self.after[last as usize];
         let block = self.blocks.get(id as usize)?.as_ref()?;
@@ -100,7 +101,7 @@ impl Blocks {
         (is_cut && steps.get(..length)? == &*block.steps).then_some(id)
     }
 
-    /// The block with these reads, of which there is at least one.
+    /// The block with these reads, at least one.
     fn of(&mut self, steps: &[Step]) -> BlockId {
         let hash = steps.iter().fold(steps.len() as u64, hash_step);
         let known = self.by_content.entry(hash).or_default();
@@ -129,7 +130,7 @@ impl Blocks {
         id
     }
 
-    /// Forgets all blocks but these, by number.
+    /// Drops all blocks except these, by number.
     pub(crate) fn keep(&mut self, wanted: &[bool]) {
         for (id, block) in self.blocks.iter_mut().enumerate() {
             if !wanted.get(id).copied().unwrap_or(false)

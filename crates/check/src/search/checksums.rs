@@ -1,21 +1,22 @@
 //! Recovery that trusts a checksum (Jaaru, section 4, "Checksum-based recovery").
 //!
-//! A log protected by a checksum is written without a flush between its parts, so all its lines are open at once,
-//! and recovery reads them all before it knows whether to believe any. Followed read by read that is one behavior
-//! for every combination of contents. `crashproof_checksum_begin` and `crashproof_checksum_end` in recovery say
-//! which reads are meant and whether the checksum matched; between them, these combinations are tried:
+//! A log protected by a checksum is written without flushes between its parts, so all its lines are open at once, and
+//! recovery reads them all before it knows whether to trust any. Followed read by read, that is one behavior per
+//! combination of contents. `crashproof_checksum_begin` and `crashproof_checksum_end` in recovery mark these reads and
+//! report whether the checksum matched; between them, these combinations are tried:
 //!
-//! - for every *moment* since the last write-back, each line as it then was in the cache: the combinations that a
-//!   checksum can match honestly;
-//! - for every line and every content of it, that content with everything else kept: each way in which a single
+//! - for every *instant* since the last write-back, each line as it was in the cache then: the combinations that a
+//!   checksum can legitimately match;
+//! - for every line and every content of it, that content with all other stores surviving: each way in which a single
 //!   line can tear the rest.
 //!
-//! Both are as many as there are open stores. What follows the bracket is explored in full for each of them.
+//! Both numbers are linear in the open stores. Everything after the bracket is explored in full for each combination.
 //!
-//! The others are **assumed** to be refused by the checksum, and to be dealt with like the torn ones that were
-//! tried. The report says how many they are. The assumption is tested on everything that is tried: if a torn
-//! combination that no moment gives is accepted, the bracket counts for nothing and every combination is followed.
-//! The same holds where there are few combinations, where a line is open from two crashes at once, and once recovery
+//! All other combinations are **assumed** to be rejected by the checksum, and to be handled like the torn ones that
+//! were tried. The report says how many there are. The assumption is tested with every combination that is tried: if
+//! one that never existed at any instant is accepted, the bracket is ignored and every combination is followed. The
+//! same happens if there are few combinations, if a line is open from two crashes at once, and once recovery has
+//! threads.
 //! has threads.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,41 +38,41 @@ const FEW: u32 = 64;
 /// A combination to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Pick {
-    /// Every line as it was at this moment.
+    /// Every line as it was at this instant.
     Moment(Seq),
-    /// Everything kept, but this line with this one of its contents.
+    /// All stores survive, except that this line has this one of its contents.
     Except(Line, usize),
 }
 
 /// What a line may hold inside the bracket.
 struct Choice {
     contents: Vec<Content>,
-    /// What it held from which moment on; none if it is open from more than one crash.
+    /// Its content from each instant on; `None` if it is open from more than one crash.
     moments: Option<Vec<(Seq, Bytes)>>,
 }
 
-/// Where a combination led.
+/// The result of a combination.
 struct Ended {
     walk: Walk,
-    /// Did the checksum match? None if recovery ended within the bracket.
+    /// Did the checksum match? `None` if recovery ended within the bracket.
     matched: Option<bool>,
-    /// Is it what the lines held at some moment?
+    /// Did the lines hold this at some instant?
     honest: bool,
 }
 
-/// What is known of a bracket while it is explored.
+/// State of a bracket being explored.
 struct Bracket<'a, 'b> {
     state: &'a CrashState<'b>,
     before: &'a Revealed,
     lines: BTreeMap<Line, Choice>,
-    /// Lines that can show more than one thing to what was read in the bracket.
+    /// Lines that can show the reads in the bracket more than one content.
     open: BTreeSet<Line>,
     to_try: Vec<Pick>,
     tried: BTreeSet<Pick>,
 }
 
 impl Bracket<'_, '_> {
-    /// What a line holds in a combination.
+    /// A line's content in a combination.
     fn bytes<S: Subject>(&mut self, worker: &Worker<S>, line: Line, pick: Pick) -> Bytes {
         let (state, before) = (self.state, self.before);
         let choice = self.lines.entry(line).or_insert_with(|| {
@@ -92,7 +93,7 @@ impl Bracket<'_, '_> {
         }
     }
 
-    /// A line was found to be able to show more than one thing. Says whether that can be dealt with.
+    /// A line turned out to have more than one possible content. Returns whether that can be handled.
     fn opened(&mut self, line: Line) -> bool {
         if !self.open.insert(line) {
             return true;
@@ -104,13 +105,13 @@ impl Bracket<'_, '_> {
         true
     }
 
-    /// In how many ways the bracket can be read.
+    /// The number of ways in which the bracket can be read.
     fn combinations(&self) -> BigUint {
         self.open.iter().map(|line| BigUint::from(self.lines[line].contents.len())).product()
     }
 }
 
-/// What a line held from which moment on, if only the last execution leaves that open.
+/// A line's content from each instant on, if only the last execution leaves it open.
 fn moments<S: Subject>(
     state: &CrashState,
     line: Line,
@@ -127,14 +128,14 @@ fn moments<S: Subject>(
         return None;
     }
     let stores = state.last().stores(line);
-    // Those are part of the image.
+    // These stores are part of the image.
     let assumed = state.last().assumed(line);
     let all = state.contents(line, worker.subject.image_line(line));
-    // Nothing of the last execution kept, the others as they must have been.
+    // No store of the last execution survives; those of earlier ones as they must have been.
     let mut bytes = all.iter().find(|content| {
         content.kept[last] as usize == assumed && content.kept[..last] == contents[0].kept[..last]
     });
-    // A store that put back what was there before stands for having kept none.
+    // A store that restored the previous content stands for no surviving stores.
     if bytes.is_none() && last == 0 {
         bytes = all.first();
     }
@@ -148,7 +149,7 @@ fn moments<S: Subject>(
 }
 
 impl<S: Subject> Worker<'_, S> {
-    /// Explores what recovery may do from the beginning of a bracket on. Says whether it did: if not, the bracket
+    /// Explores everything recovery may do from the start of a bracket. Returns whether it did: if not, the bracket
     /// must be followed read by read.
     pub(crate) fn bracket(&mut self, state: &CrashState, begin: Place, walk: &Walk) -> Result<bool, Stop> {
         let mut bracket = Bracket {
@@ -175,7 +176,7 @@ impl<S: Subject> Worker<'_, S> {
                 }
             }
         }
-        // So few that nothing need be assumed.
+        // So few that nothing needs to be assumed.
         if bracket.combinations() <= BigUint::from(FEW) {
             return Ok(false);
         }
@@ -229,7 +230,7 @@ impl<S: Subject> Worker<'_, S> {
                     return Ok(Tried::Ended(at, way));
                 }
                 Seen::Leaf(_) => return Ok(Tried::Ended(at, way)),
-                // Brackets within brackets are not in the tree.
+                // Nested brackets are not in the tree.
                 Seen::Begin => at = self.search.shared().tree.pass(at),
                 Seen::Read { address, width, site } => {
                     let line = Line::containing(address);
@@ -253,11 +254,11 @@ impl<S: Subject> Worker<'_, S> {
     }
 }
 
-/// What came of following a combination.
+/// The result of following a combination.
 enum Tried {
     /// The end of the bracket, or of recovery.
     Ended(Place, Ended),
-    /// It went another way although it read the same; that is noted.
+    /// Recovery diverged although it read the same; that has been noted.
     Lost,
     /// A line is open from two crashes at once.
     Mixed,

@@ -1,13 +1,14 @@
-//! Recoveries that cope with what a crash tore: they read something stale, and leave everything as if it had been lost or had
-//! survived as a whole.
+//! Recoveries that cope with torn state: they read something stale, but leave the same state as if it had been lost or
+//! had survived as a whole.
 //!
-//! A record with a checksum, a copy of two whose version does not fit: recovery notices, and writes over it. PSan calls
-//! that a violation, since what was read is nothing that a machine without caches could have left. But if recovery prints,
-//! stores and leaves in persistent memory just what it would have after such a crash, nobody can ever tell the difference
-//! (as in the state robustness of PMVerify). Compared are two crashes of that kind: everything lost, nothing lost.
+//! For a record with a checksum, or the copy of two whose version does not match, recovery notices and overwrites it.
+//! PSan calls that a violation, since a machine without caches could not have left what was read. But if recovery
+//! prints, stores and leaves in persistent memory exactly what it would have after a crash that such a machine could
+//! have left, the difference can never be observed (as in the state robustness of PMVerify). Recovery is compared with
+//! two crashes of that kind: everything lost, and nothing lost.
 //!
-//! Recoveries that are crashed in their turn, that have threads, or that store to many lines or print much count as not coping.
-//! Not looked at: what they write to files outside of persistent memory.
+//! Recoveries that are crashed in turn, have threads, store to many lines or print much count as not coping. Not
+//! considered: what they write to files outside persistent memory.
 
 use px86::Line;
 
@@ -25,7 +26,7 @@ fn difference(one: &Content, other: &Content) -> u64 {
 }
 
 impl<S: Subject> Worker<'_, S> {
-    /// Whether a recovery that read something stale leaves everything as it would have without.
+    /// Does a recovery that read something stale leave the same state as it would have otherwise?
     pub(crate) fn copes(
         &mut self,
         state: &CrashState,
@@ -67,7 +68,7 @@ impl<S: Subject> Worker<'_, S> {
         Ok(ends)
     }
 
-    /// Whether whatever the lines held in which the two crashes differ was stored over.
+    /// Was everything overwritten in which the lines differed between the two crashes?
     fn is_left_alike(
         &self,
         state: &CrashState,

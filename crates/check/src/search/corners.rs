@@ -1,7 +1,8 @@
-//! Corners of a crash point that has more states than recoveries it is allowed: those that bugs prefer.
+//! Corners of a crash point with more states than its budget of recoveries: the states most likely to reveal bugs.
 //!
-//! Nothing lost, everything lost, each line alone lost, each line alone surviving, and what memory held at any moment since
-//! the first store that may be lost. They come first, at all crash points; only then are the others followed.
+//! Nothing lost, everything lost, each line alone lost, each line alone surviving, and memory as it was at any instant
+//! since the first store that may be lost. They come first, at all crash points; only then are the other states
+//! explored.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +16,7 @@ use crate::search::tree::Place;
 use crate::search::worker::Worker;
 use crate::subject::{Bytes, Subject};
 
-/// Moments that are tried at most; of more, some that are evenly spread.
+/// Maximum number of instants tried; if there are more, a uniform selection.
 const MOMENTS: usize = 256;
 
 /// One corner.
@@ -27,12 +28,12 @@ pub(crate) enum Corner {
     Without(Line),
     /// Only this line survives.
     Only(Line),
-    /// What memory held at a moment.
+    /// Memory as it was at an instant.
     Moment(Seq),
 }
 
 impl<S: Subject> Worker<'_, S> {
-    /// May recovery be in more states after this crash than it may be run for it?
+    /// Might this crash have more states than its budget of recoveries?
     pub(crate) fn is_large(&self, state: &CrashState) -> bool {
         let Some(most) = self.search.settings.max_per_crash else { return false };
         let mut states = 1_u64;
@@ -51,15 +52,15 @@ impl<S: Subject> Worker<'_, S> {
         coverage.tried += self.recoveries;
     }
 
-    /// Follows recovery into the corners of a crash; gives where it ended.
+    /// Follows recovery into the corners of a crash; returns where it ended.
     pub(crate) fn corners(&mut self, state: &CrashState) -> Result<FxHashSet<Place>, Stop> {
         let mut ended = FxHashSet::default();
-        // Only lines that recovery reads matter: it says so itself.
+        // Only lines that recovery reads matter, and recovery itself reveals them.
         let mut lines: BTreeSet<Line> = BTreeSet::new();
         let mut tried: BTreeSet<Line> = BTreeSet::new();
         let (first, checksummed) = self.corner(state, Corner::Kept, &mut ended)?;
         if checksummed {
-            // Which states a checksum is tried on is for `checksums` to say.
+            // `checksums` decides which states are tried with a checksum.
             return Ok(ended);
         }
         lines.extend(first);
@@ -78,8 +79,8 @@ impl<S: Subject> Worker<'_, S> {
         Ok(ended)
     }
 
-    /// Follows recovery into one corner; gives the lines that it read there and could have found otherwise, and whether a
-    /// checksum protects any of them.
+    /// Follows recovery into one corner; returns the lines it read there that could have held something else, and
+    /// whether a checksum protects any of them.
     fn corner(
         &mut self,
         state: &CrashState,
@@ -101,7 +102,7 @@ impl<S: Subject> Worker<'_, S> {
         Ok((followed.revealed.into_keys().collect(), !followed.checksummed.is_empty()))
     }
 
-    /// What a line holds in a corner.
+    /// A line's content in a corner.
     pub(crate) fn in_corner(&self, state: &CrashState, line: Line, corner: Corner) -> Bytes {
         let contents = self.contents(state, line, &Revealed::default());
         let kept = || Content::most_kept(&contents).bytes;

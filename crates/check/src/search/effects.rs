@@ -1,4 +1,4 @@
-//! What a recovery stored and printed: by that two recoveries are compared.
+//! What a recovery stored and printed, for comparing recoveries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use px86::{Kind, LINE_BYTES, Line};
 
 use crate::search::journal::two_hashes;
 
-/// Lines that a recovery may store to before it is taken not to cope.
+/// Maximum number of lines a recovery may store to and still count as coping.
 const MOST_LINES: usize = 64;
-/// Bytes that it may print: of more, only the last are known.
+/// Maximum output in bytes: beyond this, only the end is known.
 const MOST_PRINTED: usize = 2048;
 
 /// What a recovery stored and printed.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Effects {
-    /// Of the bytes that it left in each line, and of its output.
+    /// A hash of the bytes it left in each line, and of its output.
     hash: u128,
-    /// The lines that it stored to, and which bytes of them; none if there are too many, or it printed too much.
+    /// The lines it stored to, with a mask of the bytes; `None` if there are too many, or if it printed too much.
     stored: Option<Box<[(Line, u64)]>>,
 }
 
 impl Effects {
-    /// None if it neither stored nor printed anything.
+    /// `None` if it neither stored nor printed anything.
     pub(crate) fn of(records: &[Record], printed: &str) -> Option<Arc<Effects>> {
         let mut lines: BTreeMap<Line, (u64, [u8; LINE_BYTES as usize])> = BTreeMap::new();
         let mut is_small = printed.len() <= MOST_PRINTED;
@@ -58,12 +58,12 @@ impl Effects {
         size_of::<Effects>() + self.stored.as_deref().map_or(0, size_of_val)
     }
 
-    /// Is it known which lines it stored to?
+    /// Are the lines it stored to known?
     pub(crate) fn is_known(&self) -> bool {
         self.stored.is_some()
     }
 
-    /// Which bytes of a line it stored to.
+    /// A mask of the bytes of a line that it stored to.
     pub(crate) fn stored(&self, line: Line) -> u64 {
         let stored = self.stored.as_deref().unwrap_or_default();
         stored.iter().find(|(other, _)| *other == line).map_or(0, |(_, bytes)| *bytes)

@@ -1,12 +1,12 @@
-//! What recoveries did, kept in a file: for a check that is interrupted, and for shards that are merged.
+//! What recoveries did, saved to a file: for interrupted checks, and for merging shards.
 //!
-//! Recovery is a function of what it reads, so a recovery that was run once need never be run again, by nobody who
-//! checks the same program in the same way. What else a check finds out follows from its recoveries, and is found out
-//! anew: whoever reads a journal gets the report of a check that was never interrupted.
+//! Recovery is a function of what it reads, so a recovery that has been run never needs to run again in any check of
+//! the same program with the same options. All other results of a check follow from its recoveries and are recomputed:
+//! a check that reads a journal produces the report of an uninterrupted check.
 //!
-//! The file grows by frames: blocks of records, each once however many recoveries have them in common, and recoveries
-//! made of them. A frame that was not written whole is the end. Recoveries with threads are left out, since what they do
-//! depends on their schedule, too; they are run again.
+//! The file grows by frames: blocks of records, each stored once however many recoveries share it, and recoveries
+//! composed of them. An incomplete frame marks the end. Recoveries with threads are left out, since they also depend on
+//! their schedule; they are run again.
 
 use std::fs::{File, OpenOptions};
 use std::hash::{Hash, Hasher};
@@ -20,49 +20,49 @@ use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
 use crate::subject::Ending;
 
-/// The name of a journal in its directory.
+/// The file name of a journal within its directory.
 pub(crate) const FILE: &str = "recoveries";
-/// What a journal begins with.
+/// The header of a journal.
 const MAGIC: &[u8; 16] = b"crashproof\0\0\0\0\0\x01";
-/// How long a recovery may stay in memory only.
+/// How long a recovery may remain unwritten.
 const FLUSHED_EVERY: Duration = Duration::from_secs(5);
-/// Records that a block has at most, and on average one of how many ends one.
+/// Maximum number of records per block, and on average one in how many ends a block.
 const LONGEST: usize = 256;
 const USUAL: u64 = 64;
 /// Bytes of a record.
 const RECORD: usize = 24;
-/// Bytes of a frame that was surely not written by this program.
+/// Frames larger than this were certainly not written by this program.
 const LARGEST: usize = 1 << 28;
 
 const BLOCK: u8 = 1;
 const RECOVERY: u8 = 2;
 
-/// A recovery, as it was run.
+/// A recovery that was run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Journaled {
     pub(crate) records: Vec<Record>,
     pub(crate) ending: Ending,
     pub(crate) output: String,
-    /// If it did not end: the addresses that it read over and over.
+    /// If it did not end: the addresses it read over and over.
     pub(crate) waits_for: Vec<u64>,
 }
 
-/// A journal that is written to.
+/// A journal being written.
 pub(crate) struct Journal(Mutex<Writer>);
 
 struct Writer {
     file: BufWriter<File>,
-    /// Blocks in the file, by what they hold.
+    /// Blocks in the file, by content hash.
     blocks: FxHashMap<u128, u32>,
     /// Recoveries in the file.
     known: FxHashSet<u128>,
     flushed: Instant,
-    /// The first thing that went wrong.
+    /// The first error.
     failed: Option<io::Error>,
 }
 
 impl Journal {
-    /// Goes on with the journal of a directory, or begins one; `each` gets every recovery that is there.
+    /// Continues a directory's journal, or creates one; `each` gets every recovery in it.
     pub(crate) fn open(directory: &Path, mut each: impl FnMut(Journaled)) -> io::Result<Journal> {
         let path = directory.join(FILE);
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
@@ -82,7 +82,7 @@ impl Journal {
             file.rewind()?;
             file.write_all(MAGIC)?;
         } else {
-            // What was not written whole.
+            // Removes an incomplete frame.
             file.set_len(end)?;
             file.seek(SeekFrom::Start(end))?;
         }
@@ -101,7 +101,7 @@ impl Journal {
         }
     }
 
-    /// Writes out everything; fails if anything could not be written.
+    /// Writes everything out; fails if anything could not be written.
     pub(crate) fn finish(&self) -> io::Result<()> {
         let writer = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = writer.failed.take() {
@@ -119,7 +119,7 @@ impl Writer {
             Ending::Exit(code) => (0, code),
             Ending::Signal(signal) => (1, signal),
             Ending::Corrupted => (2, 0),
-            // With another limit it may end otherwise.
+            // With another limit it may end differently.
             Ending::Limit(_) => return Ok(()),
         };
         payload.push(kind);
@@ -153,7 +153,7 @@ impl Writer {
     }
 }
 
-/// Reads a journal that nobody writes to.
+/// Reads a journal that is not being written.
 pub(crate) fn read(directory: &Path, each: impl FnMut(Journaled)) -> io::Result<()> {
     let file = File::open(directory.join(FILE))?;
     match scan(&file, |_| {}, each)? {
@@ -162,7 +162,7 @@ pub(crate) fn read(directory: &Path, each: impl FnMut(Journaled)) -> io::Result<
     }
 }
 
-/// Goes through a journal; gives where the last whole frame ends, 0 if it is none.
+/// Scans a journal; returns the end of the last complete frame, or 0 if it is not a journal.
 fn scan(file: &File, mut block: impl FnMut(u128), mut each: impl FnMut(Journaled)) -> io::Result<u64> {
     let mut input = BufReader::with_capacity(1 << 20, file);
     input.rewind()?;
@@ -227,14 +227,13 @@ fn recovery(payload: &[u8], blocks: &[Box<[Record]>]) -> Option<Journaled> {
     Some(Journaled { records, ending, output, waits_for })
 }
 
-/// What a recovery read and how it ended stands for all of it.
+/// A key for a recovery: a hash of its reads and how it ended.
 fn key(recovery: &Journaled) -> u128 {
     let bytes: Vec<u8> = recovery.records.iter().flat_map(packed).collect();
     two_hashes(&bytes) ^ two_hashes(format!("{:?}", recovery.ending).as_bytes())
 }
 
-/// Cuts records into blocks where their addresses say so, so that recoveries that do the same from somewhere on have the
-/// same blocks from there on.
+/// Cuts records into blocks at certain addresses, so that recoveries with a common ending share its blocks.
 fn cut(records: &[Record]) -> impl Iterator<Item = &[Record]> {
     let ends = |record: &Record| {
         let mixed = (record.address() ^ u64::from(record.kind())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -268,7 +267,7 @@ fn unpacked(bytes: &[u8; RECORD]) -> Record {
     Record::new(bytes[0], word(4), bytes[1], word(12), thread, site)
 }
 
-/// What stands for something long.
+/// A hash that identifies long data.
 pub(crate) fn two_hashes(bytes: &[u8]) -> u128 {
     let hash = |seed: u64| {
         let mut hasher = FxHasher::default();
@@ -284,7 +283,7 @@ mod tests {
     use crashproof_protocol::ARENA;
     use px86::Kind;
 
-    /// A recovery that reads so many words, the first of them with this value.
+    /// A recovery with this many reads, the first of which has this value.
     fn sample(first: u64, reads: u64) -> Journaled {
         let read = |number| {
             let value = if number == 0 { first } else { number };
@@ -320,7 +319,7 @@ mod tests {
         assert_eq!(all(directory.path()).len(), samples.len() + 1);
     }
 
-    /// Cut anywhere, it holds some of what was written, in order, and can be gone on with.
+    /// Truncated anywhere, it holds a prefix of what was written, and can be continued.
     #[test]
     fn whatever_was_cut_off_is_missing_and_nothing_else() {
         let directory = tempfile::tempdir().expect("a directory");

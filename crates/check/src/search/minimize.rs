@@ -1,11 +1,11 @@
-//! The least that must be lost for a failure.
+//! Finds the smallest loss that causes a failure.
 //!
-//! Exploring everything meets, for each failure and first lost store, the way that loses the fewest stores. But a lost
-//! store may have nothing to do with the failure: losing a later one alone may suffice. And where not everything was
-//! explored, a simpler way may not have been met. So every failure is tried again: with each of its lines lost alone,
-//! then with one line after the other surviving, then with more stores of each line surviving. What still fails in the
-//! same way replaces it. The tree knows all of this if everything was explored; otherwise it takes recoveries, up to
-//! [`MAX_RUNS`].
+//! Exploring everything finds, for each failure and first lost store, the crash state that loses the fewest stores. But
+//! a lost store may have nothing to do with the failure: losing a later one alone may suffice. And if not everything
+//! was explored, a simpler crash state may have been missed. So every failure is tried again: with each of its lines
+//! lost alone, then with one line after another surviving, then with more stores of each line surviving. Whatever still
+//! fails in the same way replaces it. If everything was explored, the tree already has the answers; otherwise this runs
+//! up to [`MAX_RUNS`] recoveries.
 
 use px86::Line;
 
@@ -15,13 +15,13 @@ use crate::search::shared_state::Stop;
 use crate::search::worker::Worker;
 use crate::subject::Subject;
 
-/// Recoveries that may be run to minimize what one schedule found.
+/// Maximum number of recoveries run to minimize the findings of one schedule.
 pub(crate) const MAX_RUNS: u64 = 1000;
 
-/// Looks for crashes that lose less and still fail in the same way.
+/// Searches for crashes that lose less and still fail in the same way.
 ///
-/// `replace` tries some: if they lose less than the best ones so far and fail in the same way, it gives what they lose,
-/// which may be less than what was asked for.
+/// `replace` tries some crashes: if they lose less than the best ones so far and fail in the same way, it returns what
+/// they lose, which may be less than requested.
 pub(crate) fn minimize<E>(
     mut best: Vec<ChosenCrash>,
     mut replace: impl FnMut(&[ChosenCrash]) -> Result<Option<Vec<ChosenCrash>>, E>,
@@ -40,7 +40,7 @@ pub(crate) fn minimize<E>(
             }
         }
     }
-    // One line after the other, surviving whole or with one store more.
+    // One line after another, surviving completely or with one more store.
     let mut progress = true;
     while progress {
         progress = false;
@@ -66,7 +66,7 @@ pub(crate) fn minimize<E>(
 }
 
 impl<S: Subject> Worker<'_, S> {
-    /// Follows recovery through these crashes, and gives what `judge` makes of how the last one ended. None if the
+    /// Follows recovery through these crashes, and returns what `judge` makes of the last one's outcome. `None` if the
     /// crashes are not possible, or if recovery is not repeatable.
     pub(crate) fn probe<T>(
         &mut self,
@@ -118,7 +118,7 @@ mod tests {
         vec![ChosenCrash { at: 9, kept: kept.to_vec() }]
     }
 
-    /// What [`minimize`] comes to for a failure that needs line 1 to lose its second store, of two.
+    /// The result of [`minimize`] for a failure that requires line 1 to lose its second store of two.
     fn least(lost: &[(u64, usize)]) -> Vec<(u64, usize)> {
         let stores = 2;
         let weight =

@@ -1,32 +1,32 @@
-//! Searches all that recovery may do after any crash (Jaaru, section 3).
+//! Searches everything recovery may do after any crash (Jaaru, section 3).
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `shared_state` | what the workers of a check share: settings, the tree, statistics |
-//! | `observer` | what a search reports, and to whom |
-//! | `blocks` | runs of reads, stored once |
-//! | `journal` | recoveries kept in a file, for checks that go on and shards that are merged |
-//! | `shards` | the part of the crash points that a check takes |
+//!  `observer` | what a search reports |
+//!  `blocks` | runs of reads, each stored once |
+//!  `journal` | recoveries saved to a file, for resuming checks and merging shards |
+//!  `shards` | the part of the crash points that a check explores |
 //! | `effects` | what a recovery stored and printed |
-//! | `tree` | everything recovery was ever seen to do, by what it read |
+//!  `tree` | everything recovery has been seen to do, by what it read |
 //! | `path` | what a recovery reads on its way down the tree |
-//! | `unchanged` | what has not changed since the crash point before, and need not be looked at again |
-//! | `worker` | crashes the recorded run, walks the tree, runs recoveries where the tree ends |
-//! | `corners` | the crash states that bugs prefer, first |
-//! | `coping` | recoveries that read something stale, and leave everything as if they had not |
+//!  `unchanged` | what has not changed since the previous crash point, and need not be examined again |
+//!  `worker` | crashes the recorded run, walks the tree, runs recoveries at its unexplored ends |
+//!  `corners` | the crash states most likely to reveal bugs, which come first |
+//!  `coping` | recoveries that read something stale, but leave the same state as if they had not |
 //! | `set_aside` | crash states whose failure is known |
-//! | `waiting` | recoveries that would wait forever as others have |
+//!  `waiting` | recoveries that would wait forever like others before |
 //! | `plan` | which crashes to try, and how workers share them |
-//! | `checksums` | recovery that trusts a checksum, without trying every torn content |
-//! | `random` | some crashes instead of all |
-//! | `minimize` | the least that must be lost for a failure |
+//!  `checksums` | recovery that trusts a checksum, without trying every torn content |
+//!  `random` | random crashes instead of all |
+//!  `minimize` | the smallest loss that causes a failure |
 //! | `schedules` | schedules from seeds |
 //! | `recovery_schedules` | what is known about schedules of recoveries that have threads |
 //! | `other_schedules` | follows such recoveries into all their schedules |
 //!
-//! Recovery is a function of what it reads from before the crash. So the tree of first reads (node: an address; edge: the
-//! bytes seen; leaf: how recovery ended) answers for every crash whose possible contents stay within what was seen; a
-//! process runs only for behavior that is new. Whether an outcome is a bug is not decided here: an [`Observer`] learns of
+//! Recovery is a function of what it reads from before the crash. So the tree of first reads (node: an address; edge:
+//! the bytes seen; leaf: how recovery ended) covers every crash whose possible contents stay within what was seen; a
+//! process runs only for new behavior. Whether an outcome is a bug is decided elsewhere: an [`Observer`] is notified of
 //! every recovery that ends.
 
 mod blocks;

@@ -1,19 +1,19 @@
-//! What a recovery reads on its way down the tree, kept short: most of it is runs that many recoveries have in common.
+//! What a recovery reads on its way down the tree, stored compactly: most of it is runs shared by many recoveries.
 
 use std::sync::Arc;
 
 use crate::crash::{Read, Reads};
 use crate::search::blocks::Block;
 
-/// A part of a path.
+/// Part of a path.
 #[derive(Clone)]
 enum Part {
-    /// Reads of a block, from the first to before the last, none of which could have seen anything else.
+    /// A range of a block's reads, none of which could have had another value.
     Block(Arc<Block>, u32, u32),
     Read(Read),
 }
 
-/// What was read on the way to a place in the tree.
+/// The reads on the way to a place in the tree.
 #[derive(Clone, Default)]
 pub(crate) struct Path {
     parts: Vec<Part>,
@@ -21,7 +21,7 @@ pub(crate) struct Path {
     open: usize,
 }
 
-/// How far a path had come; see [`Path::truncate`].
+/// A position in a path; see [`Path::truncate`].
 #[derive(Clone, Copy)]
 pub(crate) struct Mark {
     parts: usize,
@@ -30,12 +30,12 @@ pub(crate) struct Mark {
 }
 
 impl Path {
-    /// How many reads there were.
+    /// The number of reads.
     pub(crate) fn len(&self) -> usize {
         self.reads
     }
 
-    /// Could any of them have seen something else?
+    /// Could any of them have had another value?
     pub(crate) fn any_open(&self) -> bool {
         self.open > 0
     }
@@ -46,7 +46,7 @@ impl Path {
         self.parts.push(Part::Read(read));
     }
 
-    /// Adds reads of a block that could not have seen anything else.
+    /// Adds reads of a block that could not have had another value.
     pub(crate) fn push_block(&mut self, block: &Arc<Block>, from: usize, count: usize) {
         if count > 0 {
             self.reads += count;
@@ -58,7 +58,7 @@ impl Path {
         Mark { parts: self.parts.len(), reads: self.reads, open: self.open }
     }
 
-    /// Goes back to where it was.
+    /// Truncates the path to an earlier position.
     pub(crate) fn truncate(&mut self, mark: Mark) {
         self.parts.truncate(mark.parts);
         (self.reads, self.open) = (mark.reads, mark.open);

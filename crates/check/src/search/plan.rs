@@ -1,4 +1,4 @@
-//! Which crashes to try, and how workers share them.
+//! Which crashes to try, and how workers divide them.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,15 +11,15 @@ use crate::search::tree::Place;
 use crate::search::worker::{Worker, completed};
 use crate::subject::{Error, Subject};
 
-/// Crash points that a worker takes at once.
+/// The number of crash points a worker takes at once.
 const BLOCK: usize = 64;
 
-/// A crash point with more states than recoveries it is allowed, of which the corners were tried.
+/// A crash point with more states than its budget of recoveries, whose corners have been tried.
 struct Large {
     recoveries: u64,
     /// Where recovery ended then.
     ended: FxHashSet<Place>,
-    /// How often the tree had been cut back.
+    /// How often the tree had been trimmed.
     drops: u32,
 }
 
@@ -29,12 +29,13 @@ pub(crate) enum Plan<'a> {
     Everything,
     /// Some, at random.
     Random(Draws),
-    /// All at cuts that were not crashed at before: for each length of the trace, which cut that is.
+    /// All at cuts not crashed before: for each length of the trace, the cut it corresponds to.
     Unseen(&'a [u128], &'a Mutex<Seen>),
 }
 
 impl Plan<'_> {
-    /// Is a crash point one of those that this check takes? Points at which another schedule was crashed, too, go by what
+    /// Does a crash point belong to the shards of this check? Points that another schedule shares are assigned by their
+    /// common content.
     /// they have in common.
     fn is_in_shard<S: Subject>(&self, worker: &Worker<S>, at: usize, block: usize) -> bool {
         let Some(shards) = &worker.search.settings.shards else { return true };
@@ -46,15 +47,14 @@ impl Plan<'_> {
 
     /// Crashes the run at one worker's share of the crash points: number `number` of `of`.
     ///
-    /// Shares are blocks: crashes close to each other make recovery do the same, and one worker should find
-    /// that out.
+    /// Shares are blocks: nearby crashes lead to the same recoveries, so one worker should handle them.
     pub(crate) fn carry_out<S: Subject>(
         &self,
         mut worker: Worker<S>,
         number: usize,
         of: usize,
     ) -> Result<(), Error> {
-        // Crash points with more states than recoveries they are allowed: their corners, then the rest of all of them.
+        // Crash points with more states than their budget of recoveries: first the corners of each, then the rest.
         let mut large: FxHashMap<usize, Large> = FxHashMap::default();
         let result = worker.at_crash_points(|worker, timeline, point| {
             if let Some(before) = worker.unrecoverable_at.take() {
@@ -102,7 +102,7 @@ impl Plan<'_> {
         let result = worker.at_crash_points(|worker, timeline, point| {
             let Some(Large { recoveries, ended, drops }) = large.remove(&point) else { return Ok(()) };
             worker.recoveries = recoveries;
-            // Places mean something else once the tree has been cut back.
+            // Places are invalid once the tree has been trimmed.
             if worker.search.shared().tree.drops() == drops {
                 worker.reported = ended;
             }

@@ -1,8 +1,8 @@
-//! Random crashes, for programs that are too large to exhaust.
+//! Random crashes, for programs that are too large to explore exhaustively.
 //!
-//! A draw is a crash point, all equally likely, and a content for every line that is open there, all that the model
-//! allows equally likely. Recovery is followed down the one path it then takes, and crashed at random in its turn if
-//! several crashes in a row are wanted. All of it follows from the seed.
+//! A draw is a crash point, uniformly distributed, and a content for every line that is open there, uniform among those
+//! the model allows. Recovery is followed down the one path it then takes, and crashed at random in turn if several
+//! consecutive crashes are wanted. All of it is determined by the seed.
 
 use crashproof_protocol::Record;
 use num_bigint::BigUint;
@@ -17,14 +17,14 @@ use crate::subject::{Schedule, Subject};
 /// Random crashes instead of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Random {
-    /// How many, for each schedule.
+    /// Number of crashes per schedule.
     pub crashes: u64,
-    /// What they follow from.
+    /// The seed.
     pub seed: u64,
 }
 
-/// The draws of a check: each somewhere in its own part of the run, so that they are spread evenly. They are made when
-/// their crash point comes.
+/// The draws of a check: each in its own part of the run, so that they are spread evenly. They are made when their
+/// crash point is reached.
 pub(crate) struct Draws {
     random: Random,
     schedule: Schedule,
@@ -36,11 +36,11 @@ impl Draws {
         Draws { random, schedule, points: points as u64 }
     }
 
-    /// The draws that crash at a point: each with its generator, from which the crash point was already drawn.
+    /// The draws that crash at a point, each with its generator, from which the crash point has already been drawn.
     fn at(&self, point: usize) -> impl Iterator<Item = Pcg64> + use<'_> {
         let (points, crashes) = (u128::from(self.points), u128::from(self.random.crashes));
         let point = point as u128;
-        // Those whose part of the run has the point.
+        // Those whose part of the run contains the point.
         let first = point * crashes / points;
         let last = ((point + 1) * crashes).div_ceil(points).min(crashes);
         (first..last).filter_map(move |draw| {
@@ -53,10 +53,10 @@ impl Draws {
     }
 }
 
-/// The generator of a draw: a stream of its own, so that draws do not depend on each other's order.
+/// The generator of a draw: a separate stream, so that the order of draws does not matter.
 fn generator(seed: u64, schedule: Schedule, draw: u64) -> Pcg64 {
     let stream = u128::from(schedule.seed) << 64 | u128::from(draw);
-    // Small seeds make generators whose first numbers are alike; spread out they do not.
+    // Small seeds give generators with similar first numbers; expanded seeds do not.
     let mut spread = Pcg64::seed_from_u64(seed);
     let state = u128::from(spread.next_u64()) << 64 | u128::from(spread.next_u64());
     let mut generator = Pcg64::new(state, stream);
@@ -64,7 +64,7 @@ fn generator(seed: u64, schedule: Schedule, draw: u64) -> Pcg64 {
     generator
 }
 
-/// How many crash points a timeline has from here on, and how many crash states brute force would try there.
+/// The number of crash points of a timeline from here on, and of crash states that brute force would try there.
 pub(crate) fn count(mut timeline: Timeline, records: &[Record]) -> (usize, BigUint) {
     let (mut points, mut states) = (0, BigUint::ZERO);
     loop {
@@ -79,7 +79,7 @@ pub(crate) fn count(mut timeline: Timeline, records: &[Record]) -> (usize, BigUi
 }
 
 impl<S: Subject> Worker<'_, S> {
-    /// The power fails here, once for each draw.
+    /// Crashes here, once for each draw.
     pub(crate) fn random_crashes(
         &mut self,
         timeline: &Timeline,
@@ -97,7 +97,7 @@ impl<S: Subject> Worker<'_, S> {
         Ok(())
     }
 
-    /// The power fails, and something survives that the model allows.
+    /// Crashes with a random state that the model allows.
     fn random_crash(&mut self, state: &CrashState, generator: &mut Pcg64) -> Result<(), Stop> {
         if self.search.shared().stopped {
             return Err(Stop::Limit);
@@ -111,7 +111,7 @@ impl<S: Subject> Worker<'_, S> {
             let contents = state.contents_given(line, &fixed, |line| self.subject.image_line(line));
             let content = &contents[generator.random_range(0..contents.len())];
             chosen.insert(line, content.bytes);
-            // What survives together with it has to fit.
+            // Contents that survive together must be consistent.
             fixed.insert(line, vec![content.clone()]);
         }
         let Some(followed) = self.follow_chosen(state, &|_, line| chosen[&line])? else { return Ok(()) };

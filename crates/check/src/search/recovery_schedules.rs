@@ -1,4 +1,4 @@
-//! Schedules of recoveries that have threads.
+//! Schedules of multithreaded recoveries.
 //!
 //! What such a recovery does depends on what it reads and on its schedule. The tree has what it does under the first schedule.
 //! A *case* is memory of which everything is decided that recovery reads under any of its schedules: there it is a program

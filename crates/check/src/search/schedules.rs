@@ -4,7 +4,7 @@ use crashproof_protocol::schedule;
 
 use crate::subject::Schedule;
 
-/// How to make schedules from seeds. Seed 0 is always the default schedule: a thread runs until it waits.
+/// How to make schedules from seeds. Seed 0 is always the default schedule, in which a thread runs until it waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// Odd seeds are random, even ones PCT.
@@ -17,8 +17,8 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// The schedule of a seed. `expected_points` is how often the run of seed 0 could have switched threads; 0 if that
-    /// is not known.
+    /// The schedule of a seed. `expected_points` is how often the run of seed 0 could have switched threads; 0 if
+    /// unknown.
     pub(crate) fn schedule(self, seed: u32, expected_points: u64) -> Schedule {
         let strategy = match self {
             _ if seed == 0 => schedule::ROUND_ROBIN,
@@ -30,14 +30,15 @@ impl Strategy {
         Schedule { seed, strategy, expected_points }
     }
 
-    /// What `seeds` schedules, seed 0 included, promise about a run of so many threads and points to switch at.
+    /// The guarantee of `seeds` schedules, including seed 0, for a run with this many threads and switching points.
     pub(crate) fn guarantee(self, seeds: u32, threads: u32, points: u64) -> Option<String> {
         let runs = (1..seeds).filter(|&seed| self.schedule(seed, 0).strategy == schedule::PCT).count();
         (self == Strategy::Pct).then(|| Strategy::pct_guarantee(runs, threads, points))?
     }
 
-    /// What so many schedules of PCT promise: a sentence. A schedule of PCT finds a bug of depth d, one that takes d steps in a certain order, with a probability of
-    /// at least 1/(n k^(d-1)) (Burckhardt et al., ASPLOS 2010, theorem 9); random ones promise nothing.
+    /// The guarantee of this many PCT schedules, as a sentence. A PCT schedule finds a bug of depth d, one that
+    /// requires d steps in a certain order, with probability at least 1/(n k^(d-1)) (Burckhardt et al., ASPLOS 2010,
+    /// theorem 9); random schedules guarantee nothing.
     pub(crate) fn pct_guarantee(runs: usize, threads: u32, points: u64) -> Option<String> {
         if runs == 0 || threads < 2 {
             return None;

@@ -1,10 +1,10 @@
-//! Crash states that are set aside because failing recoveries have already shown what is wrong with them.
+//! Crash states set aside because failing recoveries have already shown what is wrong with them.
 //!
-//! A program that forgets a flush fails in every state that loses the store; there may be millions, and they hide what
-//! else is wrong. So once recoveries have failed for one store, exploration goes on as if that store persisted at once. The
-//! same holds, after far more of them, for recoveries that read something stale and do not fail.
-//! And once recoveries have waited forever for what one store wrote, such as a lock that was left locked, states in which
-//! that is still there are not recovered from. The report names the stores; `--exhaustive` sets nothing aside.
+//! A program that forgets a flush fails in every state that loses the store; there may be millions, and they hide other
+//! bugs. So once recoveries have failed because of one store, exploration continues as if that store persisted at once.
+//! The same holds, after far more of them, for recoveries that read something stale but do not fail. And once
+//! recoveries have waited forever for a value written by one store, such as a lock left locked, no recovery is run from
+//! states that still contain it. The report names the stores; `--exhaustive` sets nothing aside.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +14,15 @@ use rustc_hash::FxHashMap;
 
 use crate::crash::{Content, CrashState};
 
-/// Failing recoveries that confirm one cause.
+/// The number of failing recoveries that confirm a cause.
 const CONFIRMED: u32 = 4;
-/// Recoveries that read something stale for want of one flush and went on, before the rest of them is set aside.
+/// The number of recoveries that read something stale due to one missing flush without failing, before the rest are set
+/// aside.
 const CONFIRMED_STALE: u32 = 256;
-/// The same for recoveries that do not end, each of which takes long.
+/// The same for endless recoveries, which take long.
 const CONFIRMED_ENDLESS: u32 = 2;
 
-/// A store: of the recorded run, or of a recovery, and its site.
+/// A store of the recorded run or of a recovery, by site.
 pub(crate) type StoreSite = (bool, u32);
 
 /// What is set aside, and why.
@@ -29,15 +30,15 @@ pub(crate) type StoreSite = (bool, u32);
 pub(crate) struct SetAside {
     /// Recoveries that failed, by the store that would have had to persist.
     failed: FxHashMap<StoreSite, u32>,
-    /// Recoveries that did not fail, by the store without which they read something stale.
+    /// Recoveries that did not fail, by the store whose loss made them read something stale.
     stale: FxHashMap<StoreSite, u32>,
-    /// Stores that are taken to persist at once.
+    /// Stores assumed to persist at once.
     assumed: BTreeSet<StoreSite>,
-    /// Recoveries that never ended, by the site of the store whose value they waited to change.
+    /// Endless recoveries, by the site of the store whose value they waited on.
     waited: BTreeMap<u32, u32>,
-    /// Goes on with every change of what is assumed or waited for.
+    /// Incremented with every change to what is assumed or waited for.
     pub(crate) version: u64,
-    /// States that were not recovered from since recovery would wait forever.
+    /// The number of states not recovered from because recovery would wait forever.
     pub(crate) not_recovered: u64,
 }
 
@@ -51,7 +52,7 @@ impl SetAside {
         }
     }
 
-    /// A recovery read something stale, and did not fail; this store would have had to persist.
+    /// A recovery read something stale without failing; this store would have had to persist.
     pub(crate) fn stale(&mut self, store: StoreSite) {
         let count = self.stale.entry(store).or_default();
         *count += 1;
@@ -60,12 +61,12 @@ impl SetAside {
         }
     }
 
-    /// Have recoveries failed without a store?
+    /// Have recoveries failed for lack of a store?
     pub(crate) fn has_failed(&self, store: StoreSite) -> bool {
         self.failed.get(&store).is_some_and(|count| *count >= CONFIRMED)
     }
 
-    /// A recovery waited forever for what a store at this site of the recorded run wrote.
+    /// A recovery waited forever on a value written by a store at this site of the recorded run.
     pub(crate) fn waited(&mut self, site: u32) {
         let count = self.waited.entry(site).or_default();
         *count += 1;
@@ -77,12 +78,12 @@ impl SetAside {
         !self.assumed.is_empty() || self.not_recovered > 0
     }
 
-    /// Stores that are taken to persist at once.
+    /// Stores assumed to persist at once.
     pub(crate) fn assumed(&self) -> &BTreeSet<StoreSite> {
         &self.assumed
     }
 
-    /// The sites of stores whose values recoveries wait forever to change.
+    /// The sites of stores whose values recoveries wait on forever.
     pub(crate) fn waits(&self) -> impl Iterator<Item = u32> {
         self.waited.iter().filter(|(_, count)| **count >= CONFIRMED_ENDLESS).map(|(site, _)| *site)
     }
@@ -96,12 +97,12 @@ pub(crate) struct View {
     waits: BTreeSet<u32>,
     /// Where stores of those sites were the last: address, width and value.
     pub(crate) held: BTreeMap<u64, (u8, u64)>,
-    /// How much of the recorded run `held` takes into account.
+    /// How much of the recorded run `held` covers.
     at: usize,
 }
 
 impl View {
-    /// Takes in what others have found out, and how far the recorded run has come.
+    /// Updates the view with other workers' findings and with the progress of the recorded run.
     pub(crate) fn update(&mut self, search: impl FnOnce() -> Option<SetAside>, records: &[Record]) {
         if let Some(now) = search() {
             self.version = now.version;
@@ -115,7 +116,7 @@ impl View {
         if self.waits.is_empty() {
             return;
         }
-        // The run is gone through once more.
+        // The run is being traversed once more.
         if records.len() < self.at {
             self.at = 0;
             self.held.clear();
@@ -136,7 +137,7 @@ impl View {
         self.version
     }
 
-    /// The stores of the recorded run that are taken to persist at once, by site.
+    /// The stores of the recorded run assumed to persist at once, by site.
     pub(crate) fn assumed_of_run(&self) -> BTreeSet<u32> {
         self.assumed.iter().filter(|(recovery, _)| !recovery).map(|(_, site)| *site).collect()
     }
@@ -145,13 +146,13 @@ impl View {
         !self.assumed.is_empty()
     }
 
-    /// Leaves only contents in which the stores survive that are taken to persist at once.
+    /// Retains only contents in which the stores assumed to persist survive.
     pub(crate) fn retain(&self, state: &CrashState, line: Line, contents: &mut Vec<Content>) {
         for (level, timeline) in state.timelines().enumerate() {
             let stores = timeline.each_store(line).enumerate();
             let assumed = stores.filter(|(_, store)| self.assumed.contains(&(level > 0, store.event.site.0)));
             let Some(least) = assumed.last().map(|(index, _)| index as u32 + 1) else { continue };
-            // What was revealed before the assumption was made may contradict it.
+            // Contents revealed before the assumption was made may contradict it.
             if contents.iter().any(|content| content.kept[level] >= least) {
                 contents.retain(|content| content.kept[level] >= least);
             }

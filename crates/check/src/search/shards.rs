@@ -1,7 +1,7 @@
-//! The part of the crash points that a check takes, so that several machines can share a program.
+//! The part of the crash points that a check explores, so that several machines can share a program.
 //!
-//! Crash points are shared in blocks, by a hash of which block of which schedule it is: crashes close to each other make
-//! recovery do the same, and one machine should find that out. Every crash point belongs to exactly one shard.
+//! Crash points are divided in blocks, by a hash of the block and the schedule: nearby crashes lead to the same
+//! recoveries, so one machine should handle them. Every crash point belongs to exactly one shard.
 
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -11,18 +11,18 @@ use rustc_hash::FxHasher;
 /// Some shards of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shards {
-    /// How many there are in all.
+    /// The total number of shards.
     pub of: u32,
-    /// Those that are explored, counted from 1.
+    /// The shards to explore, counted from 1.
     pub taken: BTreeSet<u32>,
 }
 
 impl Shards {
-    /// Does what is known by this key belong to a shard that is explored?
+    /// Does this key belong to a shard that is explored?
     pub(crate) fn takes(&self, key: impl Hash) -> bool {
         let mut hasher = FxHasher::default();
         key.hash(&mut hasher);
-        // The low bits of this hash are not as good as the high ones.
+        // The high bits of this hash are better distributed than the low ones.
         let shard = (hasher.finish() >> 32) % u64::from(self.of.max(1));
         self.taken.contains(&(shard as u32 + 1))
     }

@@ -20,29 +20,29 @@ use crate::search::shards::Shards;
 use crate::search::tree::{Outcome, Tree};
 use crate::subject::{Ending, Error, Failure, Limits, RunLimits};
 
-/// How far a search goes.
+/// The limits of a search.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) platform: Platform,
-    /// Crashes in a row.
+    /// Consecutive crashes.
     pub(crate) crashes: usize,
-    /// Recoveries for one crash of the recorded run.
+    /// Recoveries per crash of the recorded run.
     pub(crate) max_per_crash: Option<u64>,
-    /// Recoveries in all.
+    /// Total recoveries.
     pub(crate) max_recoveries: Option<u64>,
     pub(crate) max_time: Option<Duration>,
     pub(crate) limits: RunLimits,
-    /// Bytes of memory that the check is to stay within.
+    /// Memory limit of the check, in bytes.
     pub(crate) memory: u64,
-    /// Is nothing to be set aside?
+    /// Should nothing be set aside?
     pub(crate) exhaustive: bool,
-    /// The crash points to take; all if not given.
+    /// The crash points to explore; all if not given.
     pub(crate) shards: Option<Shards>,
-    /// Will anybody ask for the history of an execution?
+    /// Is the history of executions needed?
     pub(crate) history: bool,
 }
 
-/// Figures about a check.
+/// Statistics of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     /// PM events of the recorded runs.
@@ -51,19 +51,19 @@ pub struct Statistics {
     pub schedules: u32,
     /// Threads of the program under the first of them.
     pub threads: u32,
-    /// Are those all that the program has, up to equivalence?
+    /// Are those all schedules of the program, up to equivalence?
     pub all_schedules: bool,
-    /// Schedules that turned out, on their way, to be equivalent to one tried before.
+    /// Schedules that turned out midway to be equivalent to an earlier one.
     pub redundant_schedules: u64,
     /// Crash points.
     pub failure_points: u64,
     /// Recoveries run.
     pub recoveries: u64,
-    /// Recoveries that need not run, because their behavior was known.
+    /// Recoveries skipped because their behavior was known.
     pub recoveries_saved: u64,
     /// Distinct behaviors explored.
     pub behaviors: u64,
-    /// Contents that were not tried because a checksum is trusted to refuse them.
+    /// Contents not tried because a checksum is trusted to reject them.
     pub checksummed: BigUint,
     /// Recoveries that brute force would run.
     pub eager_states: BigUint,
@@ -75,13 +75,13 @@ pub struct Statistics {
 
 /// Why a walk ended early.
 pub(crate) enum Stop {
-    /// A limit was hit; the observer was told.
+    /// A limit was hit; the observer has been notified.
     Limit,
-    /// This crash has too many behaviors; the observer was told, others go on.
+    /// This crash has too many behaviors; the observer has been notified, and other crashes continue.
     Crash,
-    /// Something is not known, and the worker must not run anything.
+    /// Something is unknown, and the worker may not run anything.
     NotKnown,
-    /// The program cannot be run any more.
+    /// The program can no longer be run.
     Error(Error),
 }
 
@@ -89,54 +89,54 @@ pub(crate) enum Stop {
 #[derive(Default)]
 pub(crate) struct Shared {
     pub(crate) tree: Tree,
-    /// Did any recovery in the tree create threads? Then what it does depends on the schedule, too.
+    /// Did any recovery in the tree create threads? Then it also depends on the schedule.
     pub(crate) recovery_has_threads: bool,
     pub(crate) recovery_schedules: RecoverySchedules,
-    /// How many contents each checksum is trusted to refuse, by the site where its reads begin.
+    /// How many contents each checksum is trusted to reject, by the site where its reads begin.
     pub(crate) checksums: BTreeMap<u32, BigUint>,
-    /// Recoveries that were crashed, by behavior and what they ran on: each once.
+    /// Recoveries that were crashed, by behavior and starting state: each once.
     pub(crate) recoveries_crashed: FxHashSet<u128>,
     pub(crate) statistics: Statistics,
-    /// A limit was hit; everybody ends.
+    /// A limit was hit; all workers end.
     pub(crate) stopped: bool,
     pub(crate) set_aside: SetAside,
     pub(crate) coverage: Coverage,
-    /// When each worker that is exploring a crash began it, as the tree counts.
+    /// For each worker exploring a crash, when it began that crash, in the tree's clock.
     pub(crate) active: FxHashMap<usize, u32>,
-    /// Was anything dropped from the tree to stay within the memory?
+    /// Was anything dropped from the tree to stay within the memory limit?
     pub(crate) dropped: bool,
-    /// Recoveries that were run by somebody else, or before.
+    /// Recoveries run by other shards, or earlier.
     pub(crate) known_before: u64,
-    /// The longest that a recovery took that ended, and how many did not end.
+    /// The longest time of a recovery that ended, and the number that did not end.
     longest: Duration,
     endless: u64,
 }
 
-/// How much was covered where limits cut.
+/// Coverage where limits were hit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Coverage {
-    /// Crash points with more states than recoveries they are allowed.
+    /// Crash points with more states than their budget of recoveries.
     pub(crate) large_points: u64,
-    /// Corners of those that were tried.
+    /// How many of their corners were tried.
     pub(crate) corners: u64,
     /// Crash points of which not even all corners were tried.
     pub(crate) corners_cut: u64,
-    /// Crash points that were not explored whole.
+    /// Crash points not explored completely.
     pub(crate) points_cut: u64,
-    /// Crash states of those, and how many recoveries were run for them.
+    /// The number of their crash states, and of recoveries run for them.
     pub(crate) states_cut: BigUint,
     pub(crate) tried: u64,
 }
 
 impl Shared {
-    /// Counts the behaviors of the tree and forgets it.
+    /// Counts the behaviors of the tree, then discards it.
     pub(crate) fn count_behaviors(&mut self) {
         self.statistics.behaviors += self.tree.behaviors() as u64;
         self.tree = Tree::default();
         self.recoveries_crashed.clear();
     }
 
-    /// Whatever failed is to be found once more.
+    /// Forgets what is set aside, so that all failures are found again.
     pub(crate) fn forget_what_is_set_aside(&mut self) {
         self.set_aside = SetAside::default();
     }
@@ -150,7 +150,7 @@ impl Shared {
         }
     }
 
-    /// What recoveries with threads did holds only for the schedule they ran under.
+    /// Results of recoveries with threads hold only for the schedule they ran under.
     pub(crate) fn forget_scheduled_recoveries(&mut self) {
         if std::mem::take(&mut self.recovery_has_threads) {
             self.count_behaviors();
@@ -158,11 +158,11 @@ impl Shared {
     }
 }
 
-/// A search for all that recovery may do, over all schedules.
+/// A search for everything recovery may do, over all schedules.
 pub(crate) struct Search<'a> {
     pub(crate) settings: Settings,
     pub(crate) observer: &'a dyn Observer,
-    /// Where recoveries are kept, if they are.
+    /// The journal in which recoveries are saved, if any.
     pub(crate) journal: Option<Journal>,
     started: Instant,
     shared: Mutex<Shared>,
@@ -190,7 +190,7 @@ impl<'a> Search<'a> {
         self.shared.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a recovery that was run before.
+    /// Adds a recovery that was run earlier.
     pub(crate) fn learn(&self, recovery: Journaled) {
         let Journaled { records, ending, output, waits_for } = recovery;
         let outcome = self.outcome(&records, ending, output, waits_for);
@@ -209,7 +209,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// How a recovery ended that did this and printed this.
+    /// The outcome of a recovery with these records and this output.
     pub(crate) fn outcome(
         &self,
         records: &[Record],
@@ -230,25 +230,25 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// All that a recovery did, if it stored anything and may be crashed itself.
+    /// All records of a recovery, if it stored anything and may itself be crashed.
     fn writes(&self, records: &[Record]) -> Option<Vec<Record>> {
         let stores = |record: &Record| record.event_kind().is_some_and(Kind::stores);
         (self.settings.crashes > 1 && records.iter().any(stores)).then(|| records.to_vec())
     }
 
-    /// The stores of an execution, if anybody will ask for them.
+    /// The stores of an execution, if they are needed.
     pub(crate) fn history<'r>(&self, records: &'r [Record]) -> History<'r> {
         if self.settings.history { History::of(records) } else { History::unknown() }
     }
 
-    /// A number of its own for a worker.
+    /// A unique number for a worker.
     pub(crate) fn number_worker(&self) -> usize {
         self.workers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Another crash is explored by this worker: if the tree has grown too large, what is cold is dropped.
+    /// This worker explores another crash: if the tree has grown too large, cold parts are dropped.
     pub(crate) fn make_room(&self, worker: usize) -> Result<(), Stop> {
-        // The other half is for traces, images and the program's own.
+        // The other half is for traces, images and the program's own memory.
         let most = (self.settings.memory / 2) as usize;
         let mut shared = self.shared();
         let now = shared.tree.next_crash();
@@ -265,7 +265,8 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// How long a recovery may go on. Where some have not ended, those do not either that do far more than any that did.
+    /// The limits of a recovery. If some recoveries have not ended, those that do far more work than any that did are
+    /// assumed endless, too.
     pub(crate) fn recovery_limits(&self, records: usize) -> Limits {
         let limits = self.settings.limits.recovery(records);
         let shared = self.shared();
@@ -280,14 +281,14 @@ impl<'a> Search<'a> {
         Limits { cpu_seconds, idle_reads: reads, ..limits }
     }
 
-    /// Ends the search for everybody.
+    /// Ends the search for all workers.
     pub(crate) fn stop(&self, why: Incomplete) -> Stop {
         self.observer.incomplete(why);
         self.shared().stopped = true;
         Stop::Limit
     }
 
-    /// Is there still time? If not, everybody stops.
+    /// Is there time left? If not, stops all workers.
     pub(crate) fn within_time(&self) -> Result<(), Stop> {
         if self.observer.is_interrupted() {
             return Err(self.stop(Incomplete::Interrupted));
@@ -311,7 +312,7 @@ impl<'a> Search<'a> {
         self.within_time()
     }
 
-    /// Contents were not tried because a checksum, first read at this site of recovery, is trusted to refuse them.
+    /// Contents were not tried because the checksum first read at this site of recovery is trusted to reject them.
     pub(crate) fn trust_checksum(&self, site: u32, contents: BigUint) {
         let mut shared = self.shared();
         shared.statistics.checksummed += &contents;

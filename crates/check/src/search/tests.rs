@@ -58,7 +58,7 @@ fn persist(address: u64) -> [Record; 2] {
     [event(Kind::FlushOpt, address, 0), event(Kind::StoreFence, 0, 0)]
 }
 
-/// Stores data, then says that it is done; `flushed` says whether the data is flushed before.
+/// Stores data, then a flag that says it is complete; `flushed` says whether the data is flushed before.
 fn run(flushed: bool) -> Vec<Record> {
     let mut records = vec![event(Kind::Store, DATA, 7)];
     records.extend(persist(DATA).into_iter().filter(|_| flushed));
@@ -71,7 +71,7 @@ fn recover(memory: &mut Memory) -> i32 {
     i32::from(memory.read(DONE) == 1 && memory.read(DATA) != 7)
 }
 
-/// How far a search goes in these tests.
+/// The limits of a search in these tests.
 fn settings() -> Settings {
     Settings {
         platform: Platform::ADR,
@@ -87,7 +87,7 @@ fn settings() -> Settings {
     }
 }
 
-/// Everything recovery was seen to do, and what is known then.
+/// Everything recovery was seen to do, and the final state.
 fn explored(settings: Settings, records: &[Record], recover: fn(&mut Memory) -> i32) -> (Behaviors, Shared) {
     let seen = Seen::default();
     let search = Search::new(settings, &seen);
@@ -105,7 +105,7 @@ fn explored(settings: Settings, records: &[Record], recover: fn(&mut Memory) -> 
 /// What recoveries read, and how they ended.
 type Behaviors = Vec<(Vec<u64>, i32)>;
 
-/// All that recovery may do, and how many recoveries were run to find out.
+/// Everything recovery may do, and how many recoveries were run to find out.
 fn search(flushed: bool) -> (Behaviors, u64) {
     let (seen, shared) = explored(settings(), &run(flushed), recover);
     (seen, shared.statistics.recoveries)
@@ -125,7 +125,7 @@ fn list(nodes: u64) -> Vec<Record> {
     records
 }
 
-/// Walks the list; a node that is not there yet ends it.
+/// Walks the list, up to a node that is missing.
 fn walk_list(memory: &mut Memory) -> i32 {
     let mut at = memory.read(DATA);
     while at != 0 {
@@ -163,7 +163,7 @@ fn epoch() -> Vec<Record> {
     records
 }
 
-/// Ends with what survives of the lines, a bit each, if that has one of these forms.
+/// Ends with a mask of the lines that survived, if it has one of these forms.
 fn survivors(memory: &mut Memory) -> i32 {
     if memory.read(DATA) == 0 {
         return 0;

@@ -1,11 +1,11 @@
-//! The tree of first reads: everything recovery was ever seen to do, by what it read.
+//! The tree of first reads: everything recovery has been seen to do, by what it read.
 //!
-//! A node is a read of bytes that recovery did not touch before, an edge the value it saw, a leaf how it ended. The tree
-//! grows by recoveries that were run; walking it needs no process.
+//! A node is a read of bytes not touched before, an edge the value it saw, a leaf how recovery ended. The tree grows
+//! with recoveries that are run; walking it needs no process.
 //!
-//! Reads that were seen to have one value only are kept in runs (`blocks`), which are split when another value is met.
-//! A [`Place`] within a run that was split meanwhile is still good: it means the same read as before. What has not been
-//! visited for long can be dropped ([`Tree::drop_cold`]); recovery is then run again if that is ever reached.
+//! Reads seen with only one value are kept in runs (`blocks`), which are split when another value appears. A [`Place`]
+//! within a run that was split in the meantime remains valid: it refers to the same read. Parts not visited for long
+//! can be dropped ([`Tree::drop_cold`]); recovery is run again if they are ever reached.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::subject::Ending;
 /// A node, by number.
 type NodeId = u32;
 
-/// A place in the tree: a node, and if that is a run, how many of its reads come before.
+/// A place in the tree: a node and, if that is a run, how many of its reads come before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
     node: NodeId,
@@ -35,7 +35,7 @@ enum Edges {
     Many(FxHashMap<u64, NodeId>),
 }
 
-/// Edges up to which looking at all of them is fastest.
+/// Up to this many edges, a linear search is fastest.
 const FEW: usize = 16;
 
 impl Edges {
@@ -67,18 +67,18 @@ impl Edges {
 }
 
 enum Kinds {
-    /// Nobody has been here yet.
+    /// Unexplored.
     Unknown,
-    /// Reads that were seen to have one value each.
+    /// Reads seen with one value each.
     Run { blocks: Vec<BlockId>, reads: u32, next: NodeId },
-    /// Recovery reads these bytes, which it has not touched before. `first` is the value of the run that this was part
-    /// of: places behind it in that run go on there.
+    /// Recovery reads these bytes, which it has not touched before. `first` is the value from the run that this read
+    /// was part of: places behind it in that run continue there.
     Read { address: u64, width: u8, site: u32, first: u64, edges: Edges },
-    /// A checksum is about to be verified over what is read next.
+    /// A checksum over the following reads is about to be verified.
     Begin { next: NodeId },
-    /// It was verified.
+    /// It has been verified.
     End { matched: bool, next: NodeId },
-    /// Recovery ended; what came of it.
+    /// Recovery ended with this outcome.
     Leaf(u32),
     /// Dropped; the number is free.
     Gone,
@@ -86,34 +86,34 @@ enum Kinds {
 
 struct Node {
     kind: Kinds,
-    /// When somebody was here last.
+    /// When it was last visited.
     visited: u32,
 }
 
-/// What there is at a place.
+/// What is at a place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Seen {
-    /// Nobody has been here yet.
+    /// Unexplored.
     Unknown,
     /// Recovery reads these bytes.
     Read { address: u64, width: u8, site: u32 },
-    /// A checksum is about to be verified over what is read next.
+    /// A checksum over the following reads is about to be verified.
     Begin,
-    /// It was verified.
+    /// It has been verified.
     End { matched: bool },
     /// Recovery ended; the number of its outcome.
     Leaf(u32),
 }
 
-/// Beginning and end of the reads that a checksum protects.
+/// Start and end of the reads that a checksum protects.
 #[derive(Clone, Copy)]
 enum Mark {
     Begin,
     End { matched: bool },
 }
 
-/// Finds the brackets of a recovery: those within others do not count, nor do any once there are threads, since
-/// what other threads read meanwhile is not protected.
+/// Finds the brackets of a recovery: nested ones do not count, nor do any once there are threads, since concurrent
+/// reads of other threads are not protected.
 #[derive(Default)]
 struct Brackets {
     depth: u32,
@@ -142,13 +142,13 @@ impl Brackets {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) ending: Ending,
-    /// The last of what it printed, if it failed.
+    /// The end of its output, if it failed.
     pub(crate) output: String,
-    /// All it did, if it stored anything and may be crashed itself.
+    /// All its records, if it stored anything and may itself be crashed.
     pub(crate) writes: Option<Vec<Record>>,
     /// The numbers of its reads that do not count for robustness, in order.
     pub(crate) ignored: Vec<u32>,
-    /// If it did not end: the addresses that it read over and over.
+    /// If it did not end: the addresses it read over and over.
     pub(crate) waits_for: Vec<u64>,
     /// Did it create threads? Then what it does depends on the schedule, too.
     pub(crate) threads: bool,
@@ -176,7 +176,7 @@ impl Outcome {
 /// Recovery did something else although it read the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Diverged {
-    /// What it read before: address and site; none if it ended.
+    /// What it read before: address and site; `None` if it ended.
     pub(crate) expected: Option<(u64, u32)>,
     /// What it read now.
     pub(crate) found: Option<(u64, u32)>,
@@ -187,14 +187,14 @@ pub(crate) struct Tree {
     free: Vec<NodeId>,
     blocks: Blocks,
     outcomes: Vec<Arc<Outcome>>,
-    /// Outcomes with nothing to tell but how recovery ended: one for all.
+    /// Outcomes that consist only of how recovery ended, which are shared.
     plain: FxHashMap<Ending, u32>,
     behaviors: usize,
-    /// Behaviors that were dropped, by what they read: they count once.
+    /// Behaviors that were dropped, by a hash of their reads, so that they count only once.
     dropped: FxHashSet<u64>,
-    /// Bytes of nodes and outcomes, about.
+    /// Approximate size of nodes and outcomes in bytes.
     bytes: usize,
-    /// Goes on with every crash that is tried.
+    /// Incremented with every crash that is tried.
     now: u32,
     drops: u32,
 }
@@ -217,7 +217,7 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// What there is at a place.
+    /// What is at a place.
     pub(crate) fn look(&self, at: Place) -> Seen {
         let at = self.resolve(at);
         match &self.nodes[at.node as usize].kind {
@@ -235,7 +235,7 @@ impl Tree {
         }
     }
 
-    /// Where a place is now: runs may have been split since, and the end of a run is where the next node begins.
+    /// Normalizes a place: runs may have been split since, and the end of a run is the start of the next node.
     fn resolve(&self, mut at: Place) -> Place {
         loop {
             match &self.nodes[at.node as usize].kind {
@@ -247,13 +247,13 @@ impl Tree {
                     at = Place { node, index: at.index - 1 };
                 }
                 Kinds::Run { .. } => return at,
-                // Nothing but runs has anything behind it; what was there was dropped.
+                // Only runs have places inside; the run was dropped.
                 _ => return Place { node: at.node, index: 0 },
             }
         }
     }
 
-    /// The block of a run that has the read at a place, its position among the run's, and how many of its reads come before.
+    /// The block of a run containing the read at a place: its index in the run, and how many of its reads come before.
     fn block_at(&self, at: Place) -> (usize, usize) {
         let Kinds::Run { blocks, .. } = &self.nodes[at.node as usize].kind else {
             unreachable!("only runs have blocks")
@@ -277,8 +277,8 @@ impl Tree {
         &self.blocks.get(blocks[position]).steps[offset]
     }
 
-    /// Follows a run from a place on, as long as `pass` says of each block (by number, and from which of its reads on) how
-    /// many of its reads are as they were seen; stops at the first that may not be. Gives where that is.
+    /// Follows a run from a place as long as `pass` accepts the reads: for each block (by number, and from which read
+    /// on) it returns how many have the recorded value. Stops at the first that may not, and returns that place.
     pub(crate) fn follow_run(
         &mut self,
         at: Place,
@@ -322,12 +322,12 @@ impl Tree {
         self.nodes.len() as NodeId - 1
     }
 
-    /// Adds a recovery that was run: what it read, in order, and how it ended.
+    /// Adds a recovery that was run: its reads, in order, and how it ended.
     pub(crate) fn add(&mut self, records: &[Record], outcome: Outcome) -> Result<(), Diverged> {
         let mut at = ROOT;
         let mut brackets = Brackets::default();
         let mut hash = 0;
-        // Reads that are not in the tree yet, all to come at `at`.
+        // Reads not in the tree yet, to be added at `at`.
         let mut fresh: Vec<Step> = Vec::new();
         let mut rest = records;
         while let Some((next, after)) = rest.split_first() {
@@ -362,7 +362,7 @@ impl Tree {
         self.end(at, outcome, hash)
     }
 
-    /// Passes reads that are in the tree already, as many as follow each other; gives how many.
+    /// Skips consecutive reads that are already in the tree; returns how many.
     fn add_known(&mut self, at: &mut Place, records: &[Record], hash: &mut u64) -> usize {
         let mut passed = 0;
         *at = self.follow_run(*at, |_, block, offset| {
@@ -375,7 +375,7 @@ impl Tree {
         passed
     }
 
-    /// Puts reads where nobody has been yet; gives the place after them.
+    /// Adds reads at an unexplored place; returns the place after them.
     fn append(&mut self, at: Place, steps: &mut Vec<Step>) -> Place {
         if steps.is_empty() {
             return at;
@@ -416,7 +416,7 @@ impl Tree {
         }
     }
 
-    /// The number of an outcome; those that tell nothing share one.
+    /// The number of an outcome; trivial ones share one.
     fn number(&mut self, outcome: Outcome) -> u32 {
         let fresh = self.outcomes.len() as u32;
         if outcome.is_plain() {
@@ -430,7 +430,7 @@ impl Tree {
         fresh
     }
 
-    /// A read that is not in the tree as it was seen now.
+    /// Adds a read with a value that the tree does not have yet.
     fn step(&mut self, at: Place, read: &Record) -> Result<Place, Diverged> {
         let found = Some((read.address(), read.site));
         match self.look(at) {
@@ -467,7 +467,7 @@ impl Tree {
         }
     }
 
-    /// The place after the beginning or the end of a bracket.
+    /// The place after the start or end of a bracket.
     pub(crate) fn pass(&mut self, at: Place) -> Place {
         let node = self.resolve(at).node as usize;
         self.nodes[node].visited = self.now;
@@ -477,7 +477,7 @@ impl Tree {
         }
     }
 
-    /// The place that reading `value` leads to; a new one if nobody has read it there yet.
+    /// The place that reading `value` leads to; a new one if this value is new there.
     pub(crate) fn follow(&mut self, at: Place, value: u64) -> Place {
         let at = self.resolve(at);
         self.nodes[at.node as usize].visited = self.now;
@@ -502,7 +502,7 @@ impl Tree {
         Place { node: next, index: 0 }
     }
 
-    /// Splits a run at a read that can have another value, too; gives the place which that leads to.
+    /// Splits a run at a read that can also have another value; returns the place which that value leads to.
     fn split(&mut self, at: Place, value: u64) -> Place {
         let (position, offset) = self.block_at(at);
         let node = &mut self.nodes[at.node as usize];
@@ -544,34 +544,34 @@ impl Tree {
         Place { node: other, index: 0 }
     }
 
-    /// How many distinct behaviors recovery has.
+    /// The number of distinct behaviors of recovery.
     pub(crate) fn behaviors(&self) -> usize {
         self.behaviors
     }
 
-    /// Another crash is tried; what it visits is visited now.
+    /// Another crash is tried: advances the clock for visits.
     pub(crate) fn next_crash(&mut self) -> u32 {
         self.now += 1;
         self.now
     }
 
-    /// How often something was dropped.
+    /// How often parts have been dropped.
     pub(crate) fn drops(&self) -> u32 {
         self.drops
     }
 
-    /// Bytes it takes, about.
+    /// Its approximate size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes + self.blocks.bytes() + 16 * self.dropped.len()
     }
 
-    /// Drops what nobody has visited for the longest time, until about half of `limit` is left; nothing that was visited at
-    /// or after `keep_since`. Says whether anything was dropped.
+    /// Drops what has not been visited for the longest time, until about half of `limit` remains, but nothing visited
+    /// at or after `keep_since`. Returns whether anything was dropped.
     pub(crate) fn drop_cold(&mut self, limit: usize, keep_since: u32) -> bool {
         let mut oldest = self.nodes[1..].iter().map(|node| node.visited).min().unwrap_or(0);
         let before = self.bytes();
         while self.bytes() > limit / 2 && oldest < keep_since {
-            // In steps, so that no more is dropped than need be.
+            // In steps, so that no more is dropped than necessary.
             oldest += (keep_since - oldest).div_ceil(2);
             self.drop_before(oldest);
         }
@@ -583,7 +583,7 @@ impl Tree {
         let mut wanted = vec![false; self.blocks.count()];
         let mut outcomes: FxHashMap<u32, u32> = FxHashMap::default();
         let mut kept: Vec<Arc<Outcome>> = Vec::new();
-        // Nodes to look at, whether they stay, and the hash of what was read on the way.
+        // Nodes to examine, whether they stay, and the hash of the reads on the way.
         let mut waiting: Vec<(NodeId, bool, u64)> = vec![(ROOT.node, true, 0)];
         while let Some((id, stays, hash)) = waiting.pop() {
             let node = &self.nodes[id as usize];
@@ -615,7 +615,7 @@ impl Tree {
             }
             if !keep {
                 let node = &mut self.nodes[id as usize];
-                // Its parent refers to the topmost one, and finds nothing there.
+                // The topmost one is still referenced by its parent, and becomes unexplored.
                 node.kind = if stays { Kinds::Unknown } else { Kinds::Gone };
                 if !stays {
                     self.free.push(id);

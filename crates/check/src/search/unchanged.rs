@@ -1,21 +1,23 @@
-//! What has not changed since it was last looked at: runs of reads whose lines surely hold what they held before.
+//! What has not changed since it was last examined: runs of reads whose lines certainly hold the same content as
+//! before.
 //!
-//! From one crash point to the next few lines change. A block whose reads were all found to see what they saw before is
-//! good until one of its lines changes; a crash point at which no line changed that recovery reads is like the one before.
+//! Few lines change from one crash point to the next. A block whose reads all saw the expected values remains good
+//! until one of its lines changes; a crash point at which no line read by recovery has changed is like the previous
+//! one.
 
 use px86::Line;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::search::blocks::{Block, BlockId};
 
-/// What a worker knows about lines at the crash point it is at.
+/// A worker's knowledge about lines at its current crash point.
 #[derive(Default)]
 pub(crate) struct Unchanged {
-    /// Is every read of a block certain, with the value that it saw?
+    /// Is every read of a block certain to see its recorded value?
     good: Vec<bool>,
-    /// The blocks that are good, by each of their lines.
+    /// The good blocks, by each of their lines.
     by_line: FxHashMap<Line, Vec<BlockId>>,
-    /// Other lines that recovery read since [`Unchanged::begin_walk`].
+    /// Other lines read by recovery since [`Unchanged::begin_walk`].
     looked_at: FxHashSet<Line>,
     /// Has a line changed that recovery reads?
     changed: bool,
@@ -26,7 +28,7 @@ impl Unchanged {
         self.good.get(block as usize).copied().unwrap_or(false)
     }
 
-    /// All reads of a block are certain, and see what they saw.
+    /// All reads of a block are certain to see their recorded values.
     pub(crate) fn found_good(&mut self, id: BlockId, block: &Block) {
         if self.good.len() <= id as usize {
             self.good.resize(id as usize + 1, false);
@@ -37,12 +39,12 @@ impl Unchanged {
         }
     }
 
-    /// Recovery reads of a line that may hold several things, or something new.
+    /// Recovery reads a line that may hold several contents, or a new one.
     pub(crate) fn looked_at(&mut self, line: Line) {
         self.looked_at.insert(line);
     }
 
-    /// What a line may hold is not what it was.
+    /// The possible contents of a line have changed.
     pub(crate) fn line_changed(&mut self, line: Line) {
         if let Some(blocks) = self.by_line.remove(&line) {
             self.changed |= !blocks.is_empty();
@@ -53,7 +55,7 @@ impl Unchanged {
         self.changed |= self.looked_at.contains(&line);
     }
 
-    /// Everything recovery may do is looked at from the start.
+    /// A walk from the root of the tree begins.
     pub(crate) fn begin_walk(&mut self) {
         self.looked_at.clear();
         self.changed = false;

@@ -1,4 +1,4 @@
-//! Recoveries that wait forever for what a crash has left: once some have, others of the same kind are not run.
+//! Recoveries that wait forever on something a crash left: once some have, others of the same kind are not run.
 
 use crashproof_protocol::{Patch, Record};
 use px86::{Kind, Line};
@@ -8,7 +8,7 @@ use crate::search::worker::Worker;
 use crate::subject::Subject;
 
 impl<S: Subject> Worker<'_, S> {
-    /// Would recovery from this state wait forever, as others have?
+    /// Would recovery from this state wait forever, like others before?
     pub(crate) fn would_wait(&self, state: &CrashState, patches: &[Patch]) -> bool {
         if !state.later.is_empty() || !self.sets_aside {
             return false;

@@ -20,7 +20,7 @@ use crate::search::tree::{Diverged, Outcome, Place, ROOT, Seen};
 use crate::search::unchanged::Unchanged;
 use crate::subject::{Bytes, Ended, Ending, Error, Failure, Mode, Run, Schedule, Subject};
 
-/// One recovery of so many is run twice.
+/// One in this many recoveries is run twice.
 const REPEATED: u64 = 100;
 
 /// A recorded run.
@@ -31,21 +31,21 @@ pub(crate) struct Recording<'a> {
     pub(crate) schedule: Schedule,
 }
 
-/// Crashes a recorded run, with a subject of its own for the recoveries.
+/// Crashes a recorded run; each worker has a subject of its own for the recoveries.
 pub(crate) struct Worker<'a, S> {
     pub(crate) search: &'a Search<'a>,
     pub(crate) subject: &'a mut S,
     pub(crate) recording: Recording<'a>,
-    /// Recoveries run for the crash of the recorded run that is being explored.
+    /// Recoveries run for the current crash of the recorded run.
     pub(crate) recoveries: u64,
     /// Recoveries run for all of them.
     runs: u64,
-    /// Recoveries that may still be run, if that is limited for this worker alone.
+    /// The number of recoveries that may still be run, if limited for this worker alone.
     pub(crate) runs_left: Option<u64>,
-    /// Set while the worker runs nothing and only looks whether everything is known: the recoveries it crashed on the
+    /// Set while the worker runs nothing and only checks whether everything is known: the recoveries it crashed on the
     /// way, as in [`crate::search::shared_state::Shared::recoveries_crashed`].
     pub(crate) only_known: Option<FxHashSet<u128>>,
-    /// A crash point after which recovery fails whatever is lost; the next crash point is still to come.
+    /// A crash point after which recovery fails no matter what is lost, until the next crash point is reached.
     pub(crate) unrecoverable_at: Option<usize>,
     /// What has not changed since the crash point before.
     pub(crate) unchanged: Unchanged,
@@ -53,15 +53,15 @@ pub(crate) struct Worker<'a, S> {
     pub(crate) last: LastWalk,
     /// How recovery ends after the crash at this point if nothing is torn.
     pub(crate) plain_ends: Option<(usize, Vec<PlainEnd>)>,
-    /// Are crash states set aside whose failure is known?
+    /// Are crash states with a known failure set aside?
     pub(crate) sets_aside: bool,
     pub(crate) set_aside: View,
-    /// Where recovery was seen to end after the crash that is being explored: that was reported.
+    /// Where recovery was seen to end after the current crash; already reported.
     pub(crate) reported: FxHashSet<Place>,
     number: usize,
 }
 
-/// What became of a walk from the root of the tree.
+/// The result of a walk from the root of the tree.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct LastWalk {
     /// Ways in which recovery ended.
@@ -70,7 +70,7 @@ pub(crate) struct LastWalk {
     pub(crate) uneventful: bool,
 }
 
-/// Did nothing end the work early?
+/// Did the work complete, rather than stop early?
 pub(crate) fn completed(result: Result<(), Stop>) -> Result<bool, Error> {
     match result {
         Ok(()) => Ok(true),
@@ -84,7 +84,7 @@ pub(crate) fn completed(result: Result<(), Stop>) -> Result<bool, Error> {
 pub(crate) struct Walk {
     pub(crate) revealed: Revealed,
     pub(crate) path: Path,
-    /// Was everything on the way known before?
+    /// Was everything on the way already known?
     pub(crate) known: bool,
 }
 
@@ -94,7 +94,7 @@ impl Default for Walk {
     }
 }
 
-/// What recovery reads if that cannot be anything else.
+/// The value that recovery reads, if there is only one possibility.
 fn certain_value(subject: &impl Subject, state: &CrashState, address: u64, width: u8) -> Option<u64> {
     if address == CRASHES_ADDRESS {
         return Some(state.crashes() as u64);
@@ -108,7 +108,7 @@ pub(crate) struct PlainEnd {
     pub(crate) outcome: Arc<Outcome>,
 }
 
-/// The one path that recovery takes if lines hold what was chosen.
+/// The one path that recovery takes if lines hold the chosen contents.
 pub(crate) struct Followed {
     /// Where in the tree it ends.
     pub(crate) at: Place,
@@ -117,7 +117,7 @@ pub(crate) struct Followed {
     pub(crate) path: Path,
     /// The numbers of the reads that a checksum protects.
     pub(crate) checksummed: Vec<u32>,
-    /// Was it known before?
+    /// Was it already known?
     pub(crate) known: bool,
 }
 
@@ -142,7 +142,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
     }
 
-    /// Is everything that recovery may do after any crash known already? Runs nothing.
+    /// Is everything recovery may do after any crash already known? Runs nothing.
     pub(crate) fn knows_everything(mut self) -> Result<bool, Error> {
         self.only_known = Some(FxHashSet::default());
         self.subject.rewind();
@@ -151,7 +151,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         completed(result)
     }
 
-    /// The recorded run crashed where the timeline is.
+    /// The state after the recorded run crashes at the timeline's position.
     pub(crate) fn crashed<'s>(&self, timeline: &'s Timeline) -> CrashState<'s>
     where
         'a: 's,
@@ -160,7 +160,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         CrashState { first: timeline, records, history, later: Vec::new() }
     }
 
-    /// Goes through the run, and calls `crash` at every crash point, with the image as it then is.
+    /// Traverses the run and calls `crash` at every crash point, with the image in its current state.
     pub(crate) fn at_crash_points(
         &mut self,
         crash: impl FnMut(&mut Self, &Timeline, usize) -> Result<(), Stop>,
@@ -204,7 +204,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
     }
 
-    /// A crash is about to be explored: counts it, and makes room for what it may bring.
+    /// Begins exploring a crash: counts it, and makes room for its results.
     pub(crate) fn begin_crash(&mut self, state: &CrashState) -> Result<(), Stop> {
         self.search.within_time()?;
         if self.only_known.is_some() {
@@ -223,13 +223,13 @@ impl<'a, S: Subject> Worker<'a, S> {
         self.prepare(state)
     }
 
-    /// The power fails: follows recovery into everything it may do.
+    /// Crashes: follows recovery into everything it may do.
     pub(crate) fn crash(&mut self, state: &CrashState) -> Result<(), Stop> {
         self.begin_crash(state)?;
         self.explore(state)
     }
 
-    /// Follows recovery into everything it may do after a crash that was begun.
+    /// Follows recovery into everything it may do after a crash that has begun.
     pub(crate) fn explore(&mut self, state: &CrashState) -> Result<(), Stop> {
         self.prepare(state)?;
         if !state.later.is_empty() {
@@ -246,7 +246,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         result
     }
 
-    /// Makes room for what a crash of the recorded run may bring, and takes in what others have found out.
+    /// Makes room for the results of a crash of the recorded run, and picks up other workers' findings.
     fn prepare(&mut self, state: &CrashState) -> Result<(), Stop> {
         if state.later.is_empty() {
             self.search.make_room(self.number)?;
@@ -255,7 +255,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         Ok(())
     }
 
-    /// Takes in what was found out since the last crash.
+    /// Picks up what was set aside since the last crash.
     fn look_what_is_set_aside(&mut self, at: usize) {
         if self.sets_aside {
             let version = self.set_aside.version();
@@ -269,8 +269,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
     }
 
-    /// Is everything that recovery may do after this crash of the recorded run what it was after the one before, and was
-    /// there nothing to tell?
+    /// Can recovery do exactly what it could after the previous crash of the recorded run, without findings?
     fn is_as_before(&self) -> bool {
         let alone = self.search.settings.crashes == 1 && self.only_known.is_none();
         alone && self.last.uneventful && self.last.leaves > 0 && !self.unchanged.anything_changed()
@@ -291,7 +290,7 @@ impl<'a, S: Subject> Worker<'a, S> {
                     }
                     self.recover(state, &patches)?;
                     if matches!(self.search.shared().tree.look(at), Seen::Unknown) {
-                        // Recovery is not repeatable; the observer was told.
+                        // Recovery is not repeatable; the observer has been notified.
                         self.last.uneventful = false;
                         break;
                     }
@@ -306,7 +305,7 @@ impl<'a, S: Subject> Worker<'a, S> {
                 Seen::Leaf(number) => {
                     let outcome = self.outcome(number);
                     if self.only_known.is_none() {
-                        // Set aside, whether or not somebody has run it.
+                        // Set aside, even if another worker has already run it.
                         if Failure::of(outcome.ending) == Some(Failure::Endless)
                             && self.would_wait(state, &self.most_kept(state, &walk.revealed))
                         {
@@ -362,7 +361,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         self.search.shared().tree.outcome(number)
     }
 
-    /// Hands a recovery that ended to `judge`.
+    /// Passes a recovery that ended to `judge`.
     pub(crate) fn recovered<T>(
         &self,
         state: &CrashState,
@@ -386,7 +385,7 @@ impl<'a, S: Subject> Worker<'a, S> {
     ) -> Result<(), Stop> {
         self.last.leaves += 1;
         let observer = self.search.observer;
-        // What a machine without caches could have left, and recovers, is of no interest to anybody.
+        // Successful recoveries from what a machine without caches could have left are not worth reporting.
         let harmless = outcome.ending == Ending::Exit(0) && !observer.wants_all();
         let robust = || {
             !self.search.settings.history
@@ -419,11 +418,11 @@ impl<'a, S: Subject> Worker<'a, S> {
         Ok(())
     }
 
-    /// Follows recovery as long as what it reads can have only one value; gives what comes then.
+    /// Follows recovery as long as its reads can have only one value; returns what comes next.
     pub(crate) fn follow_certain(&mut self, state: &CrashState, at: &mut Place, path: &mut Path) -> Seen {
         let mut shared = self.search.shared();
         let (subject, unchanged) = (&*self.subject, &mut self.unchanged);
-        // After a second crash lines hold something else, too.
+        // After a second crash lines also hold other contents.
         let first = state.later.is_empty();
         loop {
             *at = shared.tree.follow_run(*at, |id, block, from| {
@@ -454,8 +453,8 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
     }
 
-    /// Follows recovery down the one path it takes if the open lines hold what was chosen. None if recovery is not
-    /// repeatable; the observer was told.
+    /// Follows recovery down the one path it takes if open lines hold the chosen contents. `None` if recovery is not
+    /// repeatable; the observer has been notified.
     pub(crate) fn follow_chosen(
         &mut self,
         state: &CrashState,
@@ -490,7 +489,7 @@ impl<'a, S: Subject> Worker<'a, S> {
                 Seen::Read { address, width, site } => {
                     let line = Line::containing(address);
                     let seen = value(&chosen(self, line), address, width);
-                    // Whatever is set aside: this was asked for.
+                    // Regardless of what is set aside: this state was requested.
                     let image = |line| self.subject.image_line(line);
                     let all = state.contents_given(line, &revealed, image);
                     let agree = |content: &&Content| value(&content.bytes, address, width) == seen;
@@ -514,7 +513,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         contents
     }
 
-    /// Crashes a recovery in its turn, at all its crash points, if that many crashes are wanted.
+    /// Crashes a recovery in turn at all its crash points, if that many crashes are wanted.
     fn crash_recovery(
         &mut self,
         state: &CrashState,
@@ -535,7 +534,7 @@ impl<'a, S: Subject> Worker<'a, S> {
             return Ok(());
         }
         let history = self.search.history(records);
-        // What it has read so far; the reads are the loads of its records.
+        // Its reads so far are the loads among its records.
         let reads = walk.path.reads();
         let mut upcoming = reads.iter().enumerate();
         let mut had_read = Reads::new();
@@ -565,8 +564,8 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
     }
 
-    /// What a recovery ran on, and which one it was: what surely persisted of each execution, which goes with how far
-    /// that came, then what was open.
+    /// Identifies a recovery and its starting state: what certainly persisted of each execution, which depends on how
+    /// far that got, then what was open.
     fn ran_on(&self, state: &CrashState, outcome: u32, revealed: &Revealed) -> Vec<u8> {
         let mut key: Vec<u8> =
             [outcome as usize, state.crashes(), state.first.at].map(usize::to_le_bytes).concat();
@@ -615,8 +614,9 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
     }
 
-    /// Runs the last recovery once more: it must do the same again, or nothing that is known of it counts. Code that is
-    /// followed by faults may be patched meanwhile, and tell the same accesses in other pieces: it gets one more try.
+    /// Runs the last recovery once more: if it does not behave identically, nothing known about it counts. Code
+    /// followed by faults may have been patched in the meantime, and then reports the same accesses in different
+    /// pieces, so it gets one more try.
     fn repeat(&mut self, run: &Run, patches: &[Patch]) -> Result<(), Stop> {
         let tries = if self.subject.is_rebuilt() { 1 } else { 2 };
         let mut diverged = None;
@@ -681,7 +681,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         // Of one that ends well, only whether it prints the same as another matters.
         let is_judged = ending != Ending::Exit(0) || self.search.settings.history;
         let output = if is_judged { self.subject.output(ending) } else { String::new() };
-        // One that never ends is stopped somewhere else.
+        // An endless recovery is stopped at an arbitrary place.
         let endless = Failure::of(ending) == Some(Failure::Endless);
         if self.runs % REPEATED == 1 && threads == 1 && !endless {
             self.repeat(&run, patches)?;

@@ -1,6 +1,6 @@
-//! The limits on open files and on their size. Every worker needs a handful of descriptors and large, nearly empty files
-//! in memory, so the checker raises its own limits as far as it may; the program under test gets the limit on open files
-//! that the user has.
+//! The limits on open files and on file size. Every worker needs a handful of descriptors and large, nearly empty files
+//! in memory, so the checker raises its own limits as far as permitted; the program under test gets the user's limit on
+//! open files.
 
 #![allow(unsafe_code, reason = "limits of the process")]
 
@@ -27,9 +27,9 @@ pub(crate) fn raise_limits() -> Result<(), Error> {
     }
     let _ = FOUND.set(limit);
     let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
-    // SAFETY: the kernel only reads the limit. Without success the old one holds.
+    // SAFETY: the kernel only reads the limit. If the call fails, the old limit remains.
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) };
-    // Those that the program inherits, and where they are moved to meanwhile.
+    // Those that the program inherits, and their temporary duplicates.
     let needed = 2 * fd::END as u64;
     if limit.rlim_max < needed {
         let message = format!("the limit is {}, at least {needed} are needed (ulimit -n)", limit.rlim_max);
@@ -38,11 +38,11 @@ pub(crate) fn raise_limits() -> Result<(), Error> {
     Ok(())
 }
 
-/// Memory that is shared with the program counts as a file: nearly all of it is never written.
+/// Memory shared with the program counts as a file: nearly all of it is never written.
 fn raise_file_size() -> Result<(), Error> {
     let needed = if POOL_BYTES > TRACE_BYTES { POOL_BYTES } else { TRACE_BYTES };
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel writes the limit, and then only reads it. Without success the old one holds.
+    // SAFETY: the kernel writes the limit, and then only reads it. If the call fails, the old limit remains.
     unsafe {
         libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit);
         if limit.rlim_cur < needed {
@@ -62,9 +62,9 @@ fn raise_file_size() -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives this process the limit back that the checker found; between fork and exec.
+/// Restores the original limit in this process; called between fork and exec.
 pub(crate) fn restore_limit() {
-    // Descriptors that are open already stay valid below a lower limit.
+    // Open descriptors stay valid below a lower limit.
     if let Some(limit) = FOUND.get() {
         // SAFETY: the kernel only reads the limit.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, limit) };

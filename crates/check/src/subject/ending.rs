@@ -9,29 +9,29 @@ use crate::subject::{fault, panic};
 pub(crate) enum Ending {
     Exit(i32),
     Signal(i32),
-    /// It wrote over what it shares with the checker: how it ended is not known.
+    /// It overwrote memory shared with the checker: how it ended is unknown.
     Corrupted,
-    /// It ran into a limit of the checker's: how it would have ended is not known.
+    /// It hit a limit of the checker: how it would have ended is unknown.
     Limit(Limit),
 }
 
-/// A limit of the checker's that a run ran into.
+/// A limit of the checker that a run hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {
     /// Memory.
     Memory,
     /// Address space.
     AddressSpace,
-    /// What it printed.
+    /// Output.
     Output,
-    /// It waited for input or another process.
+    /// Waiting for input or another process.
     Idle,
-    /// Events of persistent memory.
+    /// PM events.
     Events,
 }
 
 impl Limit {
-    /// As the end of the sentence "recovery …", with what to do about it.
+    /// As the end of the sentence "recovery …", with advice.
     pub fn describe(self) -> &'static str {
         match self {
             Limit::Memory => {
@@ -53,15 +53,15 @@ impl Limit {
 pub(crate) struct Ended {
     pub(crate) ending: Ending,
     pub(crate) threads: u32,
-    /// Points at which threads could be switched.
+    /// Number of points at which threads could be switched.
     pub(crate) switch_points: u64,
-    /// If it did not end: the addresses that it read over and over.
+    /// If it did not end: the addresses it read over and over.
     pub(crate) waits_for: Vec<u64>,
-    /// Was it stopped because its state was seen to repeat?
+    /// Was it stopped because its state repeated?
     pub(crate) repeats: bool,
 }
 
-/// In which way a run failed.
+/// How a run failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
     /// Killed by this signal.
@@ -70,18 +70,18 @@ pub enum Failure {
     Exit(i32),
     /// A `crashproof_assert` was false.
     Assertion,
-    /// It did not come to an end within the work it is allowed.
+    /// It exceeded its work limit.
     Endless,
     /// All its threads waited for each other.
     Deadlock,
-    /// A sanitizer that it was built with found something.
+    /// A sanitizer it was built with reported an error.
     Sanitizer,
-    /// It wrote over the checker's memory.
+    /// It overwrote the checker's memory.
     Corrupted,
 }
 
 impl Failure {
-    /// The failure that an ending amounts to, if any.
+    /// The failure that an ending represents, if any.
     pub(crate) fn of(ending: Ending) -> Option<Failure> {
         Some(match ending {
             Ending::Exit(0) | Ending::Limit(_) => return None,
@@ -95,13 +95,13 @@ impl Failure {
         })
     }
 
-    /// Did an instruction end it that can do nothing else, whatever the program was asked to do?
+    /// Was it ended by an instruction that always faults, regardless of arguments?
     pub(crate) fn is_fault(&self) -> bool {
         matches!(self, Failure::Signal(libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL))
     }
 
-    /// What distinguishes it from other failures. Assertions and sanitizers name themselves last, panics first; two of
-    /// them are two failures.
+    /// What distinguishes it from other failures. The output of assertions and sanitizers names them at its end, that
+    /// of panics at its start; different texts are different failures.
     pub(crate) fn kind(&self, output: &str) -> String {
         if let Some(place) = panic::place(output) {
             return format!("{self:?} {place}");
@@ -119,7 +119,7 @@ impl Failure {
         if speaks { format!("{self:?} {said}") } else { format!("{self:?}") }
     }
 
-    /// The same in view of what was said last: assertions of the C library abort, panics end with a code of their own.
+    /// The same, refined by the output: assertions of the C library abort, panics have their own exit code.
     pub fn describe_with(&self, output: &str) -> String {
         match self {
             Failure::Signal(libc::SIGABRT) if output.contains(": Assertion `") => "fails an assertion".into(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::subject::ending::{Failure, Limit};
 
-/// What can keep a program from being checked.
+/// Why a program cannot be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be started.
@@ -24,7 +24,7 @@ pub enum Error {
         /// The program.
         program: PathBuf,
     },
-    /// It is linked statically, so nothing of the runtime can be in it.
+    /// It is statically linked, so the runtime cannot be part of it.
     #[error(
         "{program} is linked statically and was not run: nothing of what it does to persistent memory could be seen\n\
          link it dynamically, without -static, or build it with `crashproof cc`"
@@ -33,46 +33,46 @@ pub enum Error {
         /// The program.
         program: PathBuf,
     },
-    /// It is no program for this machine.
+    /// It is not a program for this machine.
     #[error("{program} is not an x86-64 Linux program, so it was not run")]
     NoProgram {
         /// The file.
         program: PathBuf,
     },
-    /// It was built in a way that the runtime cannot live with.
+    /// It was built in a way the runtime does not support.
     #[error("{program} {what}")]
     Unsuitable {
         /// The program.
         program: PathBuf,
-        /// In which way, and what to do.
+        /// The problem, and what to do.
         what: &'static str,
     },
-    /// It takes longer than the user gave it.
+    /// It takes longer than the time limit.
     #[error(
         "the recorded run did not finish within --time, so nothing was checked\n\
          give it more time"
     )]
     TimeUp,
-    /// It fails without any crash.
+    /// It fails without a crash.
     #[error("the program fails without any crash ({how}); fix that first\n{output}")]
     FailsAlone {
-        /// How it ended, in words.
+        /// How it ended, as text.
         how: String,
         /// How it ended.
         failure: Failure,
-        /// What it printed last.
+        /// The end of its output.
         output: String,
     },
-    /// It ran into a limit of the checker's.
+    /// It hit a limit of the checker.
     #[error("UNKNOWN: the program {}", .0.describe())]
     Limit(Limit),
     /// It did something that cannot be followed.
     #[error("UNKNOWN: the program did something that cannot be followed\n{output}")]
     Unsupported {
-        /// What, as the runtime said it.
+        /// What, in the runtime's words.
         output: String,
     },
-    /// What was to prepare the files failed.
+    /// The command that prepares the files failed.
     #[error("--setup: {program} {how}")]
     Setup {
         /// The program.
@@ -80,13 +80,13 @@ pub enum Error {
         /// How it failed.
         how: String,
     },
-    /// Another program is to recover, which cannot know where the first one has its globals.
+    /// A separate recovery program cannot know the addresses of the first program's globals.
     #[error(
         "{file}:{line} stores to a persistent global, which the program given with --recover does not have\n\
          keep what both use in files on the PM path, in the root object, or in memory from crashproof_alloc"
     )]
     OtherGlobals {
-        /// Where it is stored to.
+        /// The file that contains the store.
         file: String,
         /// The line.
         line: u32,
@@ -96,7 +96,7 @@ pub enum Error {
         "the replay token does not fit the program: it was built anew, or its inputs changed\nrun the check again"
     )]
     Stale,
-    /// A replay token is for another build of the program, by its code.
+    /// A replay token is for another build of the program, judging by its code.
     #[error(
         "the token is for another build of {program}: the program was changed or rebuilt with other options since\n\
          run the check again, or replay it --anyway: the crash may then come elsewhere"
@@ -105,7 +105,7 @@ pub enum Error {
         /// The program.
         program: PathBuf,
     },
-    /// A checkpoint cannot be gone on with, or not be written.
+    /// A checkpoint cannot be resumed or written.
     #[error(
         "cannot use the checkpoint {directory}: {why}\nname another directory, or remove it to begin anew"
     )]
@@ -118,10 +118,10 @@ pub enum Error {
     /// The check was interrupted before the program was recorded.
     #[error("interrupted before anything was checked")]
     Interrupted,
-    /// The machine is at its limits.
+    /// A system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation attempted.
         what: &'static str,
         /// Why it failed.
         source: std::io::Error,

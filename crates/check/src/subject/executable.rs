@@ -1,4 +1,4 @@
-//! What kind of executable a program is, before it runs: one that could not be followed would change real files.
+//! Examines a program before it runs: one that could not be followed would change real files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use object::{Endianness, Object, ObjectSymbol};
 
 use crate::subject::error::Error;
 
-/// The file name of the runtime, as programs that were built with it name it.
+/// The file name of the runtime, to which programs built with it refer.
 const RUNTIME: &[u8] = b"libcrashproof_runtime.so";
 
-/// Refuses what the loader does not load: the runtime could not be in it.
+/// Rejects programs that are not dynamically loaded: the runtime cannot be part of them.
 pub(crate) fn is_usable(program: &Path) -> Result<(), Error> {
-    // What cannot be read is told when it is started.
+    // Unreadable programs are reported when they are started.
     let Ok(bytes) = std::fs::read(program) else { return Ok(()) };
     if bytes.starts_with(b"#!") {
         return Ok(());
@@ -40,7 +40,7 @@ pub(crate) fn is_usable(program: &Path) -> Result<(), Error> {
 }
 
 const MUSL: &str = "uses musl, and the runtime needs glibc: link it against glibc";
-/// Sanitizers whose shadow memory is where persistent memory is, by a function that every such program has.
+/// Sanitizers whose shadow memory overlaps persistent memory, with a function that every such program has.
 const SANITIZERS: [(&str, &str); 3] = [
     (
         "__tsan_init",
@@ -64,7 +64,7 @@ fn has_symbol(bytes: &[u8], wanted: &str) -> bool {
     file.dynamic_symbols().any(|symbol| symbol.name() == Ok(wanted))
 }
 
-/// Was a program built with crashproof, or linked against the runtime otherwise?
+/// Was a program built with crashproof, or otherwise linked against the runtime?
 pub(crate) fn is_rebuilt(program: &Path) -> bool {
     let Ok(bytes) = std::fs::read(program) else { return false };
     let Ok(file) = object::File::parse(&*bytes) else { return false };
@@ -73,7 +73,7 @@ pub(crate) fn is_rebuilt(program: &Path) -> bool {
     names && (!libraries.is_empty() || file.section_by_name(".dynamic").is_some())
 }
 
-/// What is loaded before the program: the runtime, and what the user asked for.
+/// What is preloaded: the runtime, and what the user asked for.
 pub(crate) fn preloaded(runtime: &Path) -> OsString {
     let mut all = OsString::from(PathBuf::from(runtime));
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {

@@ -1,11 +1,11 @@
-//! Where a process crashed: what the runtime printed of it, as a person reads it.
+//! Where a process crashed: the runtime's machine-readable message, in readable form.
 
 use crashproof_findings::Place;
 use crashproof_protocol::fault::{DOUBLE_FREE, INVALID_FREE, LINE};
 
 use crate::subject::sites::Sites;
 
-/// What the runtime said of a signal.
+/// The runtime's message about a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fault {
     signal: i32,
@@ -36,7 +36,7 @@ fn name(signal: i32) -> &'static str {
     }
 }
 
-/// The output with the runtime's line as a sentence, at its end.
+/// The output with the runtime's line replaced by a sentence at its end.
 pub(crate) fn readable(output: &str, sites: impl FnOnce() -> Option<Sites>) -> String {
     let lines: Vec<&str> = output.lines().collect();
     let Some((at, fault)) = lines.iter().enumerate().rev().find_map(|(at, line)| Some((at, parse(line)?)))

@@ -1,18 +1,18 @@
-//! What words of persistent memory say about files: whose size or name they are, and which files were only ever written
-//! by descriptor.
+//! Interprets words of persistent memory that hold file metadata: which file's size or name they are, and which files
+//! were only ever written by descriptor.
 
 use std::collections::BTreeMap;
 
 use crashproof_protocol::{FACTS, FILES, NameChange, PmFile};
 use px86::LINE_BYTES;
 
-/// The persistent files of a check, as far as messages need them.
+/// The persistent files of a check, for messages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FileNames {
     files: Vec<Known>,
-    /// Changes of names by the version that they lead to.
+    /// Changes of names, by the version they lead to.
     changes: BTreeMap<u64, Change>,
-    /// Whether nothing but the kernel writes back what files hold.
+    /// Does only the kernel write back file contents?
     disk: bool,
 }
 
@@ -33,10 +33,10 @@ enum Change {
     Renamed(String, String),
 }
 
-/// What an access to persistent memory is to a file.
+/// How an access to persistent memory affects a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileFact {
-    /// What it is, as part of a sentence.
+    /// The object, as part of a sentence.
     pub(crate) object: String,
     /// What a store of it does.
     pub(crate) stored: String,
@@ -88,7 +88,7 @@ impl FileNames {
         self.changes.contains_key(&value)
     }
 
-    /// What a store of this value is to a file; none if it is an ordinary store to mapped memory.
+    /// How a store of this value affects a file; `None` if it is an ordinary store to mapped memory.
     pub(crate) fn stored(&self, address: u64, bytes: u64, value: u64) -> Option<FileFact> {
         if FACTS.contains(address) {
             let file = self.files.get(self.number_at(address)?)?;
@@ -115,17 +115,22 @@ impl FileNames {
                 },
             });
         }
-        let file = self.files.iter().find(|file| (file.place..file.place + file.room).contains(&address))?;
+        let file = self.files.get(self.number_at(address)?)?;
         let from = address - file.place;
-        let range = format!("bytes {from} to {} of `{}`", from + bytes, file.name);
         (FILES.contains(address) && !file.mapped).then(|| FileFact {
-            object: range.clone(),
-            stored: format!("writes {range}"),
+            object: part(file, from, bytes),
+            stored: format!("writes bytes {from} to {} of `{}`", from + bytes, file.name),
             sync: format!("fsync or fdatasync on `{}`", file.name),
         })
     }
 
-    /// What recovery learns of a file where it reads its size or a name; none if it reads memory.
+    /// The part of a file that an access is to: for what no source names.
+    pub(crate) fn part(&self, address: u64, bytes: u64) -> Option<String> {
+        let file = self.files.get(self.number_at(address).filter(|_| FILES.contains(address))?)?;
+        Some(part(file, address - file.place, bytes))
+    }
+
+    /// What recovery learns about a file when it reads its size or a name; `None` if it reads memory.
     pub(crate) fn read(&self, address: u64, value: u64, others: &[u64]) -> Option<String> {
         let number = FACTS.contains(address).then(|| self.number_at(address))??;
         let file = self.files.get(number)?;
@@ -151,10 +156,14 @@ impl FileNames {
         Some(format!("finds `{}` to have {} bytes{could}", file.name, size(value)))
     }
 
-    /// Is what is at this address written back by the kernel alone?
+    /// Is the content at this address written back only by the kernel?
     pub(crate) fn needs_kernel(&self, address: u64) -> bool {
         FACTS.contains(address) || self.disk && FILES.contains(address)
     }
+}
+
+fn part(file: &Known, from: u64, bytes: u64) -> String {
+    format!("`{}[{from}..{}]`", file.name, from + bytes)
 }
 
 fn size(word: u64) -> u64 {

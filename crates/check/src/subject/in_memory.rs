@@ -22,7 +22,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Reads a word; the first time, that is recorded. The address stands for the site, too.
+    /// Reads a word and records the first read. The address doubles as the site.
     pub(crate) fn read(&mut self, address: u64) -> u64 {
         let bytes = self.lines.get(&Line::containing(address)).copied().unwrap_or([0; LINE_BYTES as usize]);
         let start = (address % LINE_BYTES) as usize;
@@ -34,7 +34,7 @@ impl Memory {
     }
 }
 
-/// A program that is not one.
+/// A simulated program.
 #[derive(Clone)]
 pub(crate) struct InMemory {
     recorded: Vec<Record>,

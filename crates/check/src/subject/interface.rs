@@ -1,4 +1,4 @@
-//! What the rest of a check sees of the program under test.
+//! The interface of the program under test to the rest of a check.
 
 use std::path::PathBuf;
 
@@ -18,38 +18,39 @@ pub(crate) type Bytes = [u8; LINE_BYTES as usize];
 
 /// A program that can be run any number of times, each time from its start.
 ///
-/// It has an image of persistent memory: what is certain to have persisted. A run begins with the image and the patches
+/// It has an image of persistent memory: what has certainly persisted. A run starts with the image and the patches
 /// given for it; its own stores never reach the image.
 pub(crate) trait Subject: Send + Sized + 'static {
     /// Runs the program from its start, with these lines instead of the image's.
     fn run(&mut self, run: &Run, patches: &[Patch]) -> Result<Ended, Error>;
 
-    /// The next run, and only that one, follows these decisions, if its schedule says so; the notes say who sleeps then.
+    /// Makes the next run, and only that one, follow these decisions, if its schedule says so; the notes list the
+    /// actors that sleep then.
     fn decide(&mut self, decisions: &[Actor], sleeping: &[Note]);
 
-    /// Runs that follow decisions also follow what code that was not rebuilt does to volatile memory; at these places, by
-    /// number, such accesses are steps. None: they do not.
+    /// Makes runs that follow decisions also follow volatile accesses of code that was not rebuilt; at these places, by
+    /// number, such accesses are steps. `None` turns this off.
     fn follow_volatile(&mut self, _watched: Option<&[u32]>) {}
 
-    /// How the last run ended, if that is known.
+    /// How the last run ended, if known.
     fn last_ending(&self) -> Option<Ending>;
 
-    /// What the last run noted about its steps, if it followed decisions.
+    /// The last run's notes about its steps, if it followed decisions.
     fn notes(&self) -> &[Note];
 
     /// The records of the last run.
     fn records(&self) -> &[Record];
 
-    /// What the last run printed that explains how it ended.
+    /// The part of the last run's output that explains how it ended.
     fn output(&mut self, ending: Ending) -> String;
 
     /// Keeps the trace of the last run while later ones are recorded.
     fn keep_trace(&mut self) -> Result<Trace, Error>;
 
-    /// Forgets the trace that was kept: the next run may overwrite it.
+    /// Releases the trace that was kept: the next run may overwrite it.
     fn forget_trace(&mut self);
 
-    /// Where in the source its events come from.
+    /// The places in the source of its events.
     fn sites(&mut self) -> Result<Sites, Error>;
 
     /// A line of the image.
@@ -61,19 +62,20 @@ pub(crate) trait Subject: Send + Sized + 'static {
     /// Writes up to eight bytes of the image, within a line.
     fn set_image(&mut self, address: u64, width: u8, value: u64);
 
-    /// Restores the image to what it was before anything was written.
+    /// Restores the image to its state before anything was written.
     fn rewind(&mut self);
 
     /// Does the program use files? Each process numbers them as it meets them, so only one may run at a time.
     fn uses_files(&self) -> bool;
 
-    /// Was the program built with crashproof? If not, it is followed as it runs, and two runs need not record the same reads.
+    /// Was the program built with crashproof? If not, it is followed as it runs, and two runs may record different
+    /// reads.
     fn is_rebuilt(&self) -> bool;
 
-    /// A file outside the PM path that a run mapped to share what it writes, if any.
+    /// A file outside the PM path that a run mapped shared and writable, if any.
     fn mapped_outside(&self) -> Option<PathBuf>;
 
-    /// A file that a run wrote, and that is not followed.
+    /// A file that a run wrote and that is not followed.
     fn written_outside(&self) -> Option<PathBuf> {
         None
     }
@@ -83,29 +85,29 @@ pub(crate) trait Subject: Send + Sized + 'static {
         FileNames::default()
     }
 
-    /// The variables of the environment that runs have asked for, with their values.
+    /// The environment variables that runs have read, with their values.
     fn environment(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 
-    /// Another one with the same program and image, to run at the same time.
+    /// Another subject with the same program and image, to run concurrently.
     fn twin(&self) -> Result<Self, Error>;
 
     /// Takes over the files that another program opened or created, with their contents.
     fn adopt_files(&mut self, other: &Self);
 
-    /// Takes over the table of files alone.
+    /// Takes over only the table of files.
     fn copy_file_table(&mut self, other: &Self);
 
-    /// Asks for the calls that lead to these records of the runs that follow, in increasing order; the end of a run is
+    /// Requests the call stacks at these records of the following runs, in increasing order; the end of a run is
     /// [`crashproof_protocol::Stack::END`].
     fn want_stacks(&mut self, _indices: &[u64]) {}
 
-    /// The calls at those records of the last run, as numbers of sites.
+    /// The call stacks at those records of the last run, as site numbers.
     fn stacks(&self) -> Vec<(u64, Vec<u32>)> {
         Vec::new()
     }
 
-    /// Keeps this thread and the program on one processor, or no longer does.
+    /// Pins this thread and the program to one processor, or releases them.
     fn pin(&mut self, pinned: bool);
 }

@@ -1,23 +1,23 @@
-//! The program under test, behind [`Subject`]: something that runs from its start on a given crash state, records what
-//! it does to persistent memory, and can be run again.
+//! The program under test, behind [`Subject`]: something that runs from its start on a given crash state, records its
+//! effects on persistent memory, and can be run again.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `interface` | what the rest of the check sees of a program |
+//!  `interface` | the interface of a program to the rest of the check |
 //! | `run` | one run: mode, schedule, starting point, limits; the only place that fills the control block |
 //! | `process` | a subject that is a process, parked before `main` |
 //! | `ending` | how a run ended, and whether that is a failure |
 //! | `trace` | the records of a run |
-//! | `sites` | where in the source events come from |
+//!  `sites` | the places in the source of events |
 //! | `descriptors` | the limit on open files |
 //! | `pinning` | keeps a worker and its process on one processor |
 //! | `sanitizer`, `panic`, `fault` | what sanitizers, Rust panics and the runtime print |
-//! | `executable` | what kind of program it is, before it runs |
-//! | `sandbox`, `private_files` | what keeps a process from the rest of the machine |
-//! | `placement` | where code, heap and stack of a process are |
+//!  `executable` | the kind of program, determined before it runs |
+//!  `sandbox`, `private_files` | isolate a process from the rest of the machine |
+//!  `placement` | the addresses of code, heap and stack of a process |
 //!
-//! Nothing here knows the memory model or decides what to run: `search` and `driver` do. A traced binary or a remote
-//! worker is another implementation of [`Subject`].
+//! This module neither knows the memory model nor decides what to run: `search` and `driver` do. A traced binary or a
+//! remote worker would be another implementation of [`Subject`].
 
 mod descriptors;
 mod ending;

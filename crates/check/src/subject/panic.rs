@@ -1,20 +1,20 @@
-//! Panic messages of Rust programs: where, what, and perhaps the calls that led there.
+//! Panic messages of Rust programs: location, message, and possibly a backtrace.
 
-/// What a program ends with that panicked.
+/// The exit code of a program that panicked.
 pub(crate) const EXIT: i32 = 101;
 
-/// Where a panic was, after the name of the thread.
+/// What precedes the location of a panic, after the thread name.
 const AT: &str = "panicked at ";
 
-/// What a panic says that only passes on that another thread has panicked, perhaps with a lock in its hands.
+/// Messages of panics caused by another thread's panic, for example through a poisoned lock.
 const PASSED_ON: [&str; 3] = [
     "` on an `Err` value: Any { .. }",
     "` on an `Err` value: PoisonError { .. }",
     "a scoped thread panicked",
 ];
 
-/// What the last panic said, without the calls that led to it: they end the output, and would hide it. If it only says that
-/// another thread panicked, what that one said.
+/// The message of the last panic, without its backtrace, which would otherwise hide it at the end of the output. If it
+/// only reports another thread's panic, that one's message.
 pub(crate) fn message(output: &str) -> Option<String> {
     let lines: Vec<&str> = output.lines().collect();
     let begins = |line: &&str| line.starts_with("thread '") && line.contains(AT);

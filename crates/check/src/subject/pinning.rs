@@ -1,8 +1,8 @@
 //! Keeps a worker and the program it talks to on one processor.
 //!
-//! They take turns: the worker waits while the program recovers, and vice versa. On two processors each turn wakes one
-//! that has gone to sleep, which takes longer than many recoveries. But the processor they share may have other work, so
-//! from time to time they run unpinned, and are pinned again where the scheduler put them. The runtime hides the pinning
+//! They take turns: the worker waits while the program recovers, and vice versa. On two processors each turn would wake
+//! a sleeping one, which takes longer than many recoveries. But their shared processor may have other work, so from
+//! time to time they run unpinned, and are pinned again where the scheduler put them. The runtime hides the pinning
 //! from the program.
 
 #![allow(unsafe_code, reason = "which processor to run on is the system's to say")]
@@ -12,17 +12,17 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use libc::{cpu_set_t, pid_t};
 
-/// Every this many runs, one is not pinned.
+/// One in this many runs is not pinned.
 const RUNS_PINNED: u32 = 64;
 
-/// The processors that workers of this process are pinned to: two on one would wait for each other.
+/// The processors to which workers of this process are pinned: two on one would wait for each other.
 static TAKEN: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
-/// The processors there are to choose from, if there are several. A worker that a pinned one starts would see only its.
+/// The available processors, if there are several. A worker started by a pinned one would see only its processor.
 fn usable() -> Option<cpu_set_t> {
     static USABLE: OnceLock<Option<cpu_set_t>> = OnceLock::new();
     *USABLE.get_or_init(|| {
-        // Safety: plain data, of the size given. Machines with more processors than fit do without.
+        // SAFETY: plain data of the given size. Machines with more processors than fit are not pinned.
         unsafe {
             let mut usable: cpu_set_t = std::mem::zeroed();
             let known = libc::sched_getaffinity(0, size_of::<cpu_set_t>(), &raw mut usable) == 0;
@@ -33,11 +33,11 @@ fn usable() -> Option<cpu_set_t> {
 
 #[derive(Default)]
 pub(crate) struct Pinning {
-    /// How many have asked for it and not taken that back: who runs schedules pins, and so does who crashes each.
+    /// How many callers have requested pinning: both running schedules and crashing each of them do.
     held: u32,
-    /// The processors there are to choose from, while they are pinned.
+    /// The available processors, while pinned.
     usable: Option<cpu_set_t>,
-    /// The processor it is pinned to.
+    /// The processor to which it is pinned.
     taken: Option<usize>,
     runs: u32,
 }
@@ -49,7 +49,7 @@ impl Drop for Pinning {
 }
 
 impl Pinning {
-    /// Pins this thread and the program to one processor, until that is taken back as often.
+    /// Pins this thread and the program to one processor, until every request has been released.
     pub(crate) fn set(&mut self, pinned: bool, program: u32) {
         self.held = if pinned { self.held + 1 } else { self.held.saturating_sub(1) };
         match (pinned, self.held) {
@@ -75,7 +75,7 @@ impl Pinning {
         if let Some(usable) = self.usable.filter(|_| self.is_free())
             && let Some(number) = self.take(&usable)
         {
-            // Safety: plain data; a number that does not fit is not set.
+            // SAFETY: plain data; a number that does not fit is not set.
             unsafe {
                 let mut here: cpu_set_t = std::mem::zeroed();
                 libc::CPU_SET(number, &mut here);
@@ -87,10 +87,10 @@ impl Pinning {
 
     /// The processor that this thread is on, or another one if that is taken.
     fn take(&mut self, usable: &cpu_set_t) -> Option<usize> {
-        // Safety: asks only.
+        // SAFETY: a query without side effects.
         let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok();
         let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-        // Safety: numbers that fit.
+        // SAFETY: the numbers fit.
         let free = |number: &usize| {
             *number < 1024 && !taken.contains(number) && unsafe { libc::CPU_ISSET(*number, usable) }
         };
@@ -111,10 +111,10 @@ impl Pinning {
     }
 }
 
-/// Where that is not allowed nothing changes, and nothing is lost but time.
+/// If this is not permitted nothing changes; it only costs time.
 fn run_on(processors: &cpu_set_t, program: u32) {
     for thread in [0, program as pid_t] {
-        // Safety: a set of the size given.
+        // SAFETY: a set of the given size.
         unsafe { libc::sched_setaffinity(thread, size_of::<cpu_set_t>(), processors) };
     }
 }

@@ -1,10 +1,10 @@
-//! Where code, libraries, heap and stack of a process are.
+//! The addresses of code, libraries, heap and stack of a process.
 //!
-//! Addresses are the same in every run, so that what a program stores does not depend on chance. But a run after a
-//! crash has other addresses than the run before, on every system that randomizes them: a pointer to volatile memory or
-//! code that was kept in persistent memory leads nowhere. So recoveries run in a second placement, which has no page
-//! in common with the first: the loader is started with the program as its argument, and maps it like a library, into the
-//! region that the kernel's old layout uses.
+//! Addresses are the same in every run, so that a program's stores are reproducible. But on every system with address
+//! randomization, a run after a crash has different addresses: a pointer to volatile memory or code that was stored in
+//! persistent memory is then invalid. So recoveries run in a second placement that shares no page with the first: the
+//! loader is started with the program as its argument, and maps it like a library, into the region used by the kernel's
+//! legacy layout.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -19,20 +19,20 @@ use object::{Endianness, Object, ObjectSymbol};
 /// One of two placements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Placement {
-    /// The kernel's.
+    /// The kernel's default.
     #[default]
     Usual,
-    /// Elsewhere, by way of this loader.
+    /// A different one, through this loader.
     Other(PathBuf),
 }
 
-/// Moves the stack by that much.
+/// The distance by which the stack is moved.
 const STACK: usize = 96 << 10;
-/// Takes room above the stack.
+/// The variable that takes up room above the stack.
 const ROOM: &str = "CRASHPROOF_STACK";
 
 impl Placement {
-    /// The other placement of a program; none if it has no loader, or is one that wants to be where it is.
+    /// The other placement of a program; `None` if it has no loader, or must keep its addresses.
     pub(crate) fn other(program: &Path) -> Option<Placement> {
         let bytes = std::fs::read(program).ok()?;
         if is_sanitized(&bytes) {
@@ -41,7 +41,7 @@ impl Placement {
         loader(&bytes).map(Placement::Other)
     }
 
-    /// How the program is started.
+    /// The command that starts the program.
     pub(crate) fn words(&self, program: &Path) -> Vec<OsString> {
         match self {
             Placement::Usual => vec![program.into()],
@@ -52,7 +52,7 @@ impl Placement {
         }
     }
 
-    /// What it finds in its environment.
+    /// Sets up the program's environment.
     pub(crate) fn set_environment(&self, program: &Path, command: &mut Command) {
         if matches!(self, Placement::Other(_)) {
             let real = program.canonicalize().unwrap_or_else(|_| program.into());
@@ -60,21 +60,21 @@ impl Placement {
         }
     }
 
-    /// The kernel's switches.
+    /// Flags for `personality`.
     pub(crate) fn personality(&self) -> libc::c_ulong {
         let layout = if *self == Placement::Usual { 0 } else { libc::ADDR_COMPAT_LAYOUT };
         (libc::ADDR_NO_RANDOMIZE | layout) as libc::c_ulong
     }
 }
 
-/// Has a program a sanitizer in it? They have their shadow at fixed addresses, and look where they are.
+/// Was a program built with a sanitizer? Sanitizers check their own addresses, and have fixed ones for their shadow.
 fn is_sanitized(bytes: &[u8]) -> bool {
     let Ok(file) = object::File::parse(bytes) else { return false };
     let mut names = file.dynamic_symbols().filter_map(|symbol| symbol.name().ok().map(str::to_owned));
     names.any(|name| ["__asan_init", "__tsan_init", "__msan_init"].contains(&name.as_str()))
 }
 
-/// The loader that an executable names; none for static ones, and for what is no executable.
+/// The loader that an executable names; `None` for static ones, and for files that are not executables.
 fn loader(bytes: &[u8]) -> Option<PathBuf> {
     let header = FileHeader64::<Endianness>::parse(bytes).ok()?;
     let endian = header.endian().ok()?;

@@ -1,7 +1,7 @@
-//! Files that a program under test may change without changing them: directories whose changes go to memory.
+//! Lets a program under test change files without changing the real ones: writes to covered directories go to memory.
 //!
-//! Each directory is covered by an overlay whose upper layer is in a file system in memory that has no name. Everything else
-//! is read-only. All changes go when the last process does, however it ends.
+//! Each directory is covered by an overlay whose upper layer is in an unnamed in-memory file system. Everything else is
+//! read-only. All changes disappear with the last process, however it ends.
 
 #![allow(unsafe_code, reason = "mounts are made with system calls")]
 
@@ -11,19 +11,19 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Gives a system call's answer as a result.
+/// Converts the result of a system call.
 pub(crate) fn call(answer: i64) -> Result<i64> {
     if answer < 0 { Err(Error::last_os_error()) } else { Ok(answer) }
 }
 
-/// Most directories that are covered.
+/// Maximum number of covered directories.
 const MOST: usize = 64;
 
-/// Directories to cover, and the one that the program starts in.
+/// Directories to cover, and the initial working directory.
 pub(crate) struct Directories {
     paths: Vec<PathBuf>,
     covered: Vec<Covered>,
-    /// Directories that cannot be covered, because something is mounted below them; they stay writable.
+    /// Directories that cannot be covered because something is mounted below them; they stay writable.
     open: Vec<CString>,
     current: CString,
 }
@@ -38,7 +38,7 @@ struct Covered {
     options: CString,
 }
 
-/// Where the file system for changes is mounted for a moment.
+/// Where the file system for changes is mounted temporarily.
 const PLACE: &CStr = c"/sys";
 
 /// Where file systems are mounted.
@@ -49,7 +49,7 @@ fn mount_points() -> Vec<PathBuf> {
     points.map(|name| PathBuf::from(OsString::from_vec(unescaped(name)))).collect()
 }
 
-/// Takes `\040` and the like for what they mean.
+/// Decodes `\040` and other escapes.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -71,7 +71,7 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// Nothing is written there that belongs to somebody, or it cannot be covered.
+/// Is it a path without user files, or one that cannot be covered?
 fn is_special(path: &Path) -> bool {
     let below = |root: &str| path.starts_with(root);
     path == Path::new("/")
@@ -81,10 +81,10 @@ fn is_special(path: &Path) -> bool {
         || below("/run")
 }
 
-/// The widest directory around this one that belongs to the user and can be covered: programs write beside their working
-/// directory, too.
+/// The topmost directory above this one that belongs to the user and can be covered: programs also write next to their
+/// working directory.
 fn widest(path: &Path, mounts: &[PathBuf]) -> PathBuf {
-    // SAFETY: asks only.
+    // SAFETY: a query without side effects.
     let user = unsafe { libc::geteuid() };
     let usable = |path: &&Path| {
         let own = path.metadata().is_ok_and(|about| about.uid() == user);
@@ -106,7 +106,8 @@ impl Default for Directories {
 }
 
 impl Directories {
-    /// Those that programs write in: the working directory, the home directory, directories for temporary files and `more`.
+    /// The directories that programs write to: the working directory, the home directory, temporary directories and
+    /// `more`.
     pub(crate) fn find(more: &[PathBuf]) -> Directories {
         let mut found = Directories::default();
         let mounts = mount_points();
@@ -135,7 +136,7 @@ impl Directories {
         found
     }
 
-    /// Goes to the working directory again: by its name, which now means the covered one.
+    /// Enters the working directory again, by name, which now denotes the covered one.
     pub(crate) fn enter_current(&self) -> Result<()> {
         // SAFETY: the kernel only reads the path.
         call(unsafe { libc::chdir(self.current.as_ptr()) }.into()).map(drop)
@@ -164,10 +165,10 @@ impl Covered {
         unsafe {
             call(libc::mkdir(self.upper.as_ptr(), 0o700).into())?;
             call(libc::mkdir(self.work.as_ptr(), 0o700).into())?;
-            // Only root can give it the owner; the user's own directories have the right one.
+            // Only root can set the owner; the user's own directories already have the right one.
             libc::chown(self.upper.as_ptr(), self.owner.0, self.owner.1);
             call(libc::chmod(self.upper.as_ptr(), self.mode).into())?;
-            // Relative, so that no character of the path can be taken for an option.
+            // Relative, so that no character of the path can be mistaken for an option.
             call(libc::chdir(self.path.as_ptr()).into())?;
             let (kind, here) = (c"overlay".as_ptr(), c".".as_ptr());
             call(libc::mount(kind, here, kind, libc::MS_NODEV, self.options.as_ptr().cast()).into())?;
@@ -176,9 +177,9 @@ impl Covered {
     }
 }
 
-/// Covers the directories in a mount namespace of its own, and makes everything else read-only. Only makes system calls.
+/// Covers the directories in a separate mount namespace, and makes everything else read-only. Only makes system calls.
 pub(crate) fn mount_private(directories: &Directories) -> Result<()> {
-    // SAFETY: the kernel only reads the names; what is mounted changes for this process and its children alone.
+    // SAFETY: the kernel only reads the names; mounts change only for this process and its children.
     unsafe {
         let none = std::ptr::null();
         call(libc::mount(none, c"/".as_ptr(), none, libc::MS_REC | libc::MS_PRIVATE, none.cast()).into())?;
@@ -188,14 +189,14 @@ pub(crate) fn mount_private(directories: &Directories) -> Result<()> {
         }
         set_read_only(c"/", true)?;
         for directory in &directories.open {
-            // What is mounted read-only outside stays so.
+            // Directories mounted read-only outside remain so.
             let _ = set_read_only(directory, false);
         }
         let tmpfs = c"tmpfs".as_ptr();
         call(libc::mount(tmpfs, PLACE.as_ptr(), tmpfs, libc::MS_NODEV, c"mode=700".as_ptr().cast()).into())?;
         for directory in &directories.covered {
             if directory.mount().is_err() {
-                // It stays as it is outside: better than a program that cannot write.
+                // It remains as it is outside: better than a program that cannot write.
                 let path = directory.path.as_ptr();
                 libc::mount(path, path, none, libc::MS_BIND | libc::MS_REC, none.cast());
                 let _ = set_read_only(&directory.path, false);
@@ -206,7 +207,7 @@ pub(crate) fn mount_private(directories: &Directories) -> Result<()> {
     Ok(())
 }
 
-/// Makes everything below read-only, or writable again.
+/// Makes everything below a path read-only, or writable again.
 fn set_read_only(path: &CStr, read_only: bool) -> Result<()> {
     const READ_ONLY: u64 = 1;
     const RECURSIVE: i32 = 0x8000;

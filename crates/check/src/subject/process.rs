@@ -1,5 +1,5 @@
-//! A program under test that is a process: parked just before `main`, it forks a child for each run. Control block,
-//! image, trace and output are memory shared with it.
+//! A program under test as a process: parked just before `main`, it forks a child for each run. Control block, image,
+//! trace and output are memory shared with it.
 
 #![allow(unsafe_code, reason = "shared memory, and setting up a child process")]
 
@@ -45,46 +45,46 @@ use crate::subject::sites::Sites;
 use crate::subject::trace::{PAGE, Trace};
 use crate::subject::waiting::{OnIdle, Waited, Waiting, addresses};
 
-/// A program and everything that stays the same in all its runs.
+/// A program and everything that is the same in all its runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     /// The program, built with crashproof.
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<OsString>,
-    /// Where it runs, if not here.
+    /// The working directory; the current one if not given.
     pub(crate) directory: Option<PathBuf>,
-    /// What stands before it on the command line, such as a debugger.
+    /// Words in front of it on the command line, such as a debugger.
     pub(crate) wrapper: Vec<OsString>,
-    /// Files below these count as persistent memory; if empty, those below the runtime's default paths.
+    /// Directories whose files count as persistent memory; the runtime's default paths if empty.
     pub(crate) pm_path: Vec<PathBuf>,
     pub(crate) pm_heap: bool,
     pub(crate) strict: bool,
     pub(crate) platform: Platform,
-    /// Bytes of memory a run may take beyond what the program has before `main`.
+    /// Maximum address space of a run beyond the program's size before `main`, in bytes.
     pub(crate) max_memory: u64,
-    /// Bytes of memory that a run may really use.
+    /// Maximum resident memory of a run, in bytes.
     pub(crate) most_memory: u64,
-    /// Bytes a run may print.
+    /// Maximum output of a run, in bytes.
     pub(crate) max_output: u64,
-    /// Switches for the runtime, besides those above; see [`flag`].
+    /// Flags for the runtime, in addition to those above; see [`flag`].
     pub(crate) switches: u32,
-    /// The command that talks to the program once it waits for input.
+    /// The client command for a program that waits for input.
     pub(crate) client: Vec<String>,
-    /// Has a recovery that waits for input recovered, and what asks it then?
+    /// Does a recovery count as successful once it waits for input, and which command verifies it?
     pub(crate) until_idle: bool,
     pub(crate) recovered: Vec<String>,
     pub(crate) placement: Placement,
     pub(crate) heap: Heap,
-    /// Variables of the environment, besides the checker's own.
+    /// Environment variables in addition to the checker's own.
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) interrupt: Interrupt,
-    /// The runtime, for programs that were not built with it.
+    /// The runtime, for programs not built with it.
     pub(crate) runtime: Option<PathBuf>,
     pub(crate) sandbox: Sandbox,
 }
 
 impl Launch {
-    /// Where files count as persistent memory, as far as there are such directories.
+    /// The existing directories whose files count as persistent memory.
     fn pm_directories(&self) -> Vec<PathBuf> {
         let usual = || DEFAULT_PM_PATH.split(':').map(PathBuf::from).collect();
         let paths: Vec<PathBuf> = if self.pm_path.is_empty() { usual() } else { self.pm_path.clone() };
@@ -100,19 +100,19 @@ impl Launch {
     }
 }
 
-/// How the heap lies and what it holds, if it is persistent memory.
+/// Layout and fill patterns of the heap, if it is persistent memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Heap {
-    /// Where blocks begin: moved by so many times sixteen bytes.
+    /// The start of blocks, shifted by this many times sixteen bytes.
     pub layout: u32,
-    /// What fresh memory holds; zeros if not given.
+    /// Fill byte of fresh memory; zero if not given.
     pub fresh: Option<u8>,
-    /// What freed memory is overwritten with, if it is.
+    /// Byte with which freed memory is overwritten, if any.
     pub freed: Option<u8>,
 }
 
 impl Default for Heap {
-    /// Patterns that are no addresses.
+    /// Patterns that are not valid addresses.
     fn default() -> Heap {
         Heap { layout: 0, fresh: Some(0xcd), freed: Some(0xdd) }
     }
@@ -131,37 +131,37 @@ pub(crate) struct Process {
     image_file: File,
     output: File,
     sites: File,
-    /// Records of the last run. A copy: the program can write over what it shares with the checker.
+    /// The number of records of the last run. A copy: the program can overwrite memory shared with the checker.
     recorded: usize,
     /// Bytes at the beginning of the trace that are kept.
     trace_start: u64,
-    /// What the lines that were written held before; see [`Subject::rewind`].
+    /// Previous content of the lines written since; see [`Subject::rewind`].
     original: FxHashMap<Line, Bytes>,
     pinning: Pinning,
     last_ending: Option<Ending>,
-    /// Is it a copy of another one, for a worker?
+    /// Is it a copy of another one, made for a worker?
     is_twin: bool,
 }
 
-/// Records that may follow the last one that the limit allows: how the run ended.
+/// Records that may follow the last one the limit allows: how the run ended.
 const LAST_RECORDS: u64 = 4096;
 
-/// Was this part of a file ever written? What was not is no record, and to look at it would take memory.
+/// Was this part of a file ever written? A part that was not holds no record, and reading it would take memory.
 fn written(file: &File, start: u64, bytes: u64) -> bool {
     const LITTLE: u64 = 1 << 20;
     if bytes <= LITTLE {
         return true;
     }
-    // Safety: seeking in a file of our own, whose position nobody uses.
+    // SAFETY: seeks in our own file, whose position is not used.
     let hole = unsafe { libc::lseek(file.as_raw_fd(), start as i64, libc::SEEK_HOLE) };
     u64::try_from(hole).is_ok_and(|hole| hole >= start.saturating_add(bytes))
 }
 
-/// The exit code of a loader that gives up.
+/// The exit code of a loader that fails.
 const LOADER_FAILS: i32 = 127;
 fn shared_file(name: &str, bytes: u64) -> Result<File, Error> {
     let name = CString::new(name).expect("no zero in the name");
-    // Above the descriptors that the program inherits, so that giving them their numbers disturbs none.
+    // Above the descriptors that the program inherits, so that assigning their numbers does not clobber any.
     let descriptor =
         unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
     if descriptor < 0 {
@@ -173,30 +173,30 @@ fn shared_file(name: &str, bytes: u64) -> Result<File, Error> {
 }
 
 fn map(file: &File, bytes: u64) -> Result<MmapMut, Error> {
-    // Safety: the file is ours; the program writes to it only while this side waits for it.
+    // SAFETY: the file is ours; the program writes to it only while this side waits.
     unsafe { MmapOptions::new().len(bytes as usize).no_reserve_swap().map_mut(file) }
         .map_err(system("cannot map shared memory"))
 }
 
-/// Standard input, if it is a file: then every run of the program can read it from the beginning. A pipe or a
-/// terminal can be read but once, so programs find it empty.
+/// Standard input, if it is a file that every run can read from the beginning. A pipe or terminal can be read only
+/// once, so programs find it empty.
 fn regular_input() -> Option<File> {
-    // By way of the link, so that a file that was only opened for reading is opened just so again.
+    // Through the link, so that a file opened for reading only is reopened the same way.
     File::open("/proc/self/fd/0").ok().filter(|file| file.metadata().is_ok_and(|it| it.is_file()))
 }
 
-/// The command that starts a program with these descriptors, each under the number it expects.
+/// The command that starts a program with these descriptors, each under its expected number.
 fn command(launch: &Launch, inherited: [(i32, i32); 6], bind_now: bool) -> Command {
     let placed = launch.placement.words(&launch.program);
     let mut words =
         launch.wrapper.iter().map(OsString::as_os_str).chain(placed.iter().map(OsString::as_os_str));
     let mut command = Command::new(words.next().expect("at least the program"));
     command.args(words).args(&launch.arguments).env(ENVIRONMENT, VERSION.to_string());
-    // The backtrace of a panic maps and reads the program itself: it costs far more than a recovery, and the report names
-    // the place of the panic anyway.
+    // The backtrace of a panic maps and reads the program itself, which costs far more than a recovery; the report
+    // names the place of the panic anyway.
     command.env("RUST_BACKTRACE", "0").env("RUST_LIB_BACKTRACE", "0");
     if bind_now {
-        // Or every child would look up the functions that it calls.
+        // Otherwise every child would look up the functions it calls.
         command.env("LD_BIND_NOW", "1");
     }
     command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
@@ -211,17 +211,17 @@ fn command(launch: &Launch, inherited: [(i32, i32); 6], bind_now: bool) -> Comma
     sanitizer::prepare(&mut command);
     let input = regular_input();
     if launch.wrapper.is_empty() {
-        // Ctrl-C is for the checker, not for the program.
+        // Ctrl-C is meant for the checker, not for the program.
         command.stdin(Stdio::null()).process_group(0);
     }
     if !launch.pm_path.is_empty() {
         let paths: Vec<_> = launch.pm_path.iter().map(|path| path.as_os_str()).collect();
         command.env(PM_PATH, paths.join(OsStr::new(":")));
     }
-    // Safety: only async-signal-safe calls between fork and exec.
+    // SAFETY: only async-signal-safe calls between fork and exec.
     unsafe {
         command.pre_exec(move || {
-            // The same addresses in every run: what a program stores must not depend on chance.
+            // The same addresses in every run, so that the program's stores are reproducible.
             libc::personality(personality);
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             // With many workers the checker's own descriptors may have these numbers.
@@ -265,7 +265,7 @@ impl Process {
         let trace = shared_file("crashproof-trace", TRACE_BYTES)?;
         let sites = shared_file("crashproof-sites", 0)?;
         let output = shared_file("crashproof-output", launch.max_output)?;
-        // What a run prints beyond this is lost, and its `write` fails; memory is not.
+        // Output beyond this is lost, and `write` fails, instead of exhausting memory.
         let seals = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK;
         if unsafe { libc::fcntl(output.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
             return Err(system("cannot bound the output")(std::io::Error::last_os_error()));
@@ -279,7 +279,7 @@ impl Process {
             (sites.as_raw_fd(), fd::SITES),
             (output.as_raw_fd(), fd::OUTPUT),
         ];
-        // A debugger is the user's own.
+        // A debugger runs outside the sandbox.
         let sandbox = if launch.wrapper.is_empty() { launch.sandbox.clone() } else { Sandbox::off() };
         let make = || command(&launch, inherited, bind_now);
         let process = sandbox::start(&sandbox, make, &launch.pm_directories())
@@ -308,11 +308,11 @@ impl Process {
         let greeted = process.command.read_exact(&mut hello).is_ok();
         if !greeted {
             match process.exit_code() {
-                // Some programs start only if functions that they never call are not looked for.
+                // Some programs start only if functions they never call are not resolved.
                 Some(LOADER_FAILS) if bind_now => {
                     return Process::start_bound(process.launch.clone(), false);
                 }
-                // It has said why.
+                // It has printed the reason.
                 Some(exit::UNSUPPORTED) => {
                     return Err(system("the runtime cannot start in the program")(std::io::Error::other(
                         "see above",
@@ -345,8 +345,8 @@ impl Process {
         self.control().synced != 0
     }
 
-    /// Looks at what the child recorded, of at most `most` records. False if no runtime wrote it: then the child has written
-    /// over it, and what it did is not known.
+    /// Takes at most `most` records made by the child. `false` if they are invalid: then the child has overwritten
+    /// them, and what it did is unknown.
     fn take_records(&mut self, most: u64) -> bool {
         let room = TRACE_BYTES.saturating_sub(self.trace_start) / size_of::<Record>() as u64;
         let claimed = self.control().records;
@@ -360,29 +360,29 @@ impl Process {
         whole
     }
 
-    /// How a program ended that has gone away.
+    /// The exit code of a program that has ended.
     fn exit_code(&mut self) -> Option<i32> {
         self.process.end().filter(|status| libc::WIFEXITED(*status)).map(|status| libc::WEXITSTATUS(status))
     }
 
     fn control(&self) -> &Control {
-        // Safety: as for `control_mut`.
+        // SAFETY: as for `control_mut`.
         unsafe { &*self.control.as_ptr().cast::<Control>() }
     }
 
     fn control_mut(&mut self) -> &mut Control {
-        // Safety: the block lies at the start of the mapping, which is page-aligned and large enough; the
-        // program touches it only while this side waits.
+        // SAFETY: the block is at the start of the mapping, which is page-aligned and large enough; the program
+        // accesses it only while this side waits.
         unsafe { &mut *self.control.as_mut_ptr().cast::<Control>() }
     }
 
-    /// Copies a part of another one's image: it is huge and nearly empty, so only what is there.
+    /// Copies part of another one's image, which is huge and nearly empty, so only what is present.
     fn copy_image(&mut self, other: &Process, addresses: Range<u64>) {
         let from = other.image_file.as_raw_fd();
         let last = (addresses.end - POOL_BASE) as i64;
         let mut at = (addresses.start - POOL_BASE) as i64;
         while at < last {
-            // Safety: seeking in a file of our own.
+            // SAFETY: seeks in our own file.
             let start = unsafe { libc::lseek(from, at, libc::SEEK_DATA) };
             if start < 0 || start >= last {
                 break;
@@ -396,21 +396,21 @@ impl Process {
 
     /// The table of files.
     fn tables(&self) -> &Tables {
-        // Safety: the table lies in the mapping, aligned; plain data in which every pattern is valid.
+        // SAFETY: the table lies in the mapping, aligned; it is plain data in which every bit pattern is valid.
         unsafe { &*self.control.as_ptr().add(FILES_OFFSET as usize).cast::<Tables>() }
     }
 
     fn tables_mut(&mut self) -> &mut Tables {
-        // Safety: as above; the program is not running.
+        // SAFETY: as above; the program is not running.
         unsafe { &mut *self.control.as_mut_ptr().add(FILES_OFFSET as usize).cast::<Tables>() }
     }
 
-    /// The persistent files that runs have opened.
+    /// The persistent files opened by runs.
     fn files(&self) -> &[PmFile] {
         &self.tables().files[..(self.tables().file_count as usize).min(MAX_FILES)]
     }
 
-    /// The end of what the last child printed.
+    /// The end of the last child's output.
     fn output_tail(&mut self, most: u64) -> String {
         let length = self.output.stream_position().unwrap_or(0);
         let start = length.saturating_sub(most);
@@ -420,7 +420,7 @@ impl Process {
     }
 }
 
-/// A path that ends in zero, if there is one.
+/// A zero-terminated path, if there is one.
 fn path_in(bytes: &[u8]) -> Option<PathBuf> {
     let path = CStr::from_bytes_until_nul(bytes).ok()?.to_bytes();
     (!path.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(path)))
@@ -437,7 +437,7 @@ impl Subject for Process {
             self.control[start..start + 8].copy_from_slice(&patch.address.to_le_bytes());
             self.control[start + 8..start + size].copy_from_slice(&patch.bytes);
         }
-        // The child's descriptor shares this one's position, which is how much it printed.
+        // The child's descriptor shares the position of this one, which says how much it printed.
         let _ = self.output.rewind();
         self.pinning.before_run(self.process.id());
         let lost = |error| system("lost the program")(error);
@@ -447,14 +447,14 @@ impl Subject for Process {
         let child = i32::from_le_bytes(answer);
         let serves = self.launch.until_idle || !self.launch.client.is_empty();
         let on_idle = match run.mode {
-            // Under a debugger a run may take all the time it wants.
+            // Under a debugger a run has no time limit.
             _ if run.limits.cpu_seconds == 0 => OnIdle::Nothing,
             Mode::Record { .. } if !self.launch.client.is_empty() => OnIdle::Client(&self.launch.client),
             Mode::Recover if serves => OnIdle::Recovered(&self.launch.recovered),
             _ => OnIdle::GiveUp,
         };
-        // Beyond what the parked process has. Watched rather than forbidden: a program that is refused memory fails for
-        // the checker's reasons.
+        // Beyond the size of the parked process. Monitored rather than enforced: a program that is refused memory would
+        // fail because of the checker.
         let allowed = Some(self.launch.max_memory).filter(|bytes| *bytes > 0);
         let most_addresses = allowed.map(|bytes| bytes + addresses(self.process.id() as i32));
         let process = &self.process;
@@ -489,7 +489,7 @@ impl Subject for Process {
             (ending, _) if full && ending != Ending::Exit(0) => Ending::Limit(Limit::Output),
             (ending, _) => ending,
         };
-        // The runtime's filter, where its handler could not run: signals were blocked.
+        // Raised by the runtime's filter while signals were blocked, so that its handler could not run.
         let ending = if ending == Ending::Signal(libc::SIGSYS) {
             let what =
                 "it passes persistent memory to the kernel in a system call, while all signals are blocked\n";
@@ -510,7 +510,7 @@ impl Subject for Process {
         let mut put = |offset: u64, bytes: &[u8]| {
             self.control[offset as usize..][..bytes.len()].copy_from_slice(bytes);
         };
-        // Safety: both are plain data without padding.
+        // SAFETY: both are plain data without padding.
         unsafe {
             let decided = std::slice::from_raw_parts(decisions.as_ptr().cast(), size_of_val(decisions));
             put(DECISIONS_OFFSET, decided);
@@ -538,7 +538,7 @@ impl Subject for Process {
         let claimed = self.control().notes.min(MAX_NOTES);
         let is_written = written(&self.control_file, NOTES_OFFSET, claimed * size_of::<Note>() as u64);
         let count = if is_written { claimed as usize } else { 0 };
-        // Safety: the child has ended; so many whole notes fit there, aligned.
+        // SAFETY: the child has ended; that many complete notes fit there, aligned.
         unsafe {
             let start = self.control.as_ptr().add(NOTES_OFFSET as usize).cast::<Note>();
             std::slice::from_raw_parts(start, count)
@@ -546,18 +546,18 @@ impl Subject for Process {
     }
 
     fn records(&self) -> &[Record] {
-        // Safety: the child has ended; so many whole records fit into the trace there (see `take_records`).
+        // SAFETY: the child has ended; that many complete records fit into the trace there (see `take_records`).
         unsafe {
             let start = self.trace.as_ptr().add(self.trace_start as usize);
             std::slice::from_raw_parts(start.cast::<Record>(), self.recorded)
         }
     }
 
-    /// A sanitizer's report, a panic, or the end of what was printed.
+    /// A sanitizer's report, a panic, or the end of the output.
     fn output(&mut self, ending: Ending) -> String {
         match ending {
             Ending::Exit(exit::SANITIZER) => sanitizer::report(&self.output_tail(1 << 22)),
-            // The calls that led to a panic come after it.
+            // A panic's backtrace follows its message.
             Ending::Exit(panic::EXIT) | Ending::Signal(libc::SIGABRT) => {
                 let output = self.output_tail(1 << 16);
                 panic::message(&output).unwrap_or_else(|| {
@@ -573,7 +573,7 @@ impl Subject for Process {
         }
     }
 
-    /// The trace is at the start of the file; those of later runs come behind it.
+    /// The trace is at the start of the file; later runs write behind it.
     fn keep_trace(&mut self) -> Result<Trace, Error> {
         let trace = Trace::map(&self.trace_file, self.recorded).map_err(system("cannot map the trace"))?;
         self.trace_start = trace.bytes().next_multiple_of(PAGE);
@@ -668,16 +668,16 @@ impl Subject for Process {
     }
 
     fn adopt_files(&mut self, other: &Process) {
-        // What the heap holds at first is part of it, as the content of files is.
+        // The initial content of the heap is part of the image, like the content of files.
         self.copy_image(other, HEAP.base..HEAP.end());
         self.copy_image(other, FACTS.base..FACTS.end());
         self.copy_image(other, FILES.base..FILES.end());
         self.copy_file_table(other);
     }
 
-    /// What the other one added to the table has kept its place.
+    /// Entries that the other one added to the table keep their places.
     fn copy_file_table(&mut self, other: &Process) {
-        // Huge and nearly empty: only what is taken.
+        // Huge and nearly empty: only the used part is copied.
         let changes = std::mem::offset_of!(Tables, changes);
         let files = std::mem::offset_of!(Tables, files);
         let count = (other.tables().change_count as usize).min(MAX_CHANGES);
@@ -691,7 +691,7 @@ impl Subject for Process {
 
     fn want_stacks(&mut self, indices: &[u64]) {
         let count = indices.len().min(MAX_STACKS);
-        // Safety: there is room for so many behind the control block, aligned; the program is not running.
+        // SAFETY: there is room for that many after the control block, aligned; the program is not running.
         unsafe {
             let first = self.control.as_mut_ptr().add(STACKS_OFFSET as usize).cast::<Stack>();
             for (at, index) in indices[..count].iter().enumerate() {
@@ -703,7 +703,7 @@ impl Subject for Process {
 
     fn stacks(&self) -> Vec<(u64, Vec<u32>)> {
         let count = (self.control().stacks as usize).min(MAX_STACKS);
-        // Safety: as above; any pattern of bits is valid.
+        // SAFETY: as above; every bit pattern is valid.
         let all = unsafe {
             let first = self.control.as_ptr().add(STACKS_OFFSET as usize).cast::<Stack>();
             std::slice::from_raw_parts(first, count)
@@ -718,7 +718,7 @@ impl Subject for Process {
 }
 
 impl Process {
-    /// Without private files, directories that the program made are on the user's disk, also those that it removed.
+    /// Without private files, directories that the program created are on the user's disk, even those it removed.
     fn remove_made_directories(&self) {
         let mut paths: Vec<&[u8]> = self.files().iter().map(PmFile::path).collect();
         paths.sort_by_key(|path| std::cmp::Reverse(path.len()));
@@ -727,7 +727,7 @@ impl Process {
                 about.is_dir() && about.permissions().mode() & MADE_DIRECTORY == MADE_DIRECTORY
             };
             if path.symlink_metadata().is_ok_and(is_made) {
-                // One that holds something holds what the program wrote.
+                // A directory that is not empty holds what the program wrote.
                 let _ = std::fs::remove_dir(path);
             }
         }
@@ -737,7 +737,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.process.end();
-        // Others may still need what a twin has made.
+        // Others may still need what a twin created.
         if !self.is_twin {
             self.remove_made_directories();
         }

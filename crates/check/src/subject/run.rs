@@ -1,7 +1,7 @@
-//! One run of a subject: what it is to do, from where, and for how long.
+//! One run of a subject: mode, starting point and limits.
 //!
-//! [`Run::fill`] is the only place that fills the control block, and [`RunLimits`] the only one that decides how long a
-//! run may go on. A check and the replay of what it found therefore stop in the same place.
+//! [`Run::fill`] is the only place that fills the control block, and [`RunLimits`] the only one that determines limits.
+//! A check and the replay of its findings therefore stop at the same point.
 
 use crashproof_protocol::{
     ARENA, Control, HEAP_CLASSES, IDLE_READS_OF_RECORDING, IDLE_READS_OF_RECOVERY, mode, schedule,
@@ -10,9 +10,9 @@ use crashproof_protocol::{
 /// What a run records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Everything that it does to persistent memory; with `regions`, also what strands and epochs read.
+    /// Everything it does to persistent memory; with `regions`, also reads within strands and epochs.
     Record { regions: bool },
-    /// Its stores, and the first read of every byte from before the crash.
+    /// Its stores, and the first read of every pre-crash byte.
     Recover,
 }
 
@@ -22,17 +22,17 @@ pub(crate) struct Schedule {
     pub(crate) seed: u32,
     /// How it is made from the seed; see [`crashproof_protocol::schedule`].
     pub(crate) strategy: u32,
-    /// Points at which threads can be switched in the run of seed 0; 0 if not known.
+    /// Number of points at which threads can be switched in the run of seed 0; 0 if unknown.
     pub(crate) expected_points: u64,
 }
 
 impl Schedule {
-    /// One that follows decisions; its number does not matter.
+    /// A schedule that follows decisions; its number is irrelevant.
     pub(crate) const DECIDED: Schedule =
         Schedule { seed: 1, strategy: schedule::DECISIONS, expected_points: 0 };
 }
 
-/// What survives every crash because it is durable at once.
+/// State that survives every crash because it is durable at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Durable {
     /// End of the arena.
@@ -42,24 +42,24 @@ pub(crate) struct Durable {
 }
 
 impl Durable {
-    /// Before the first run.
+    /// The state before the first run.
     pub(crate) fn nothing() -> Durable {
         Durable { arena_end: ARENA.base, heap_ends: [0; HEAP_CLASSES] }
     }
 }
 
-/// How long a run may go on.
+/// The limits of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// PM events.
     pub(crate) records: u64,
-    /// Seconds of processor time; 0 for any.
+    /// Seconds of processor time; 0 for no limit.
     pub(crate) cpu_seconds: u32,
-    /// Reads of persistent memory in a row that bring nothing new.
+    /// Consecutive reads of persistent memory that bring nothing new.
     pub(crate) idle_reads: u64,
 }
 
-/// How long the runs of a check may go on.
+/// The limits of the runs of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunLimits {
     /// PM events of any run.
@@ -80,7 +80,7 @@ impl RunLimits {
         }
     }
 
-    /// For a recovery of a run with this many records: one that does far more work than the run itself does not end.
+    /// For a recovery of a run with this many records: one that does far more work than the run itself is endless.
     pub(crate) fn recovery(self, recorded: usize) -> Limits {
         let records = (recorded as u64 * 20 + 1_000_000).min(self.max_records);
         Limits { records, cpu_seconds: self.max_cpu_seconds, idle_reads: IDLE_READS_OF_RECOVERY }
@@ -92,9 +92,9 @@ impl RunLimits {
 pub(crate) struct Run {
     pub(crate) mode: Mode,
     pub(crate) schedule: Schedule,
-    /// How many crashes there were before it.
+    /// The number of crashes before it.
     pub(crate) crashes: usize,
-    /// What those left besides the image and the patches.
+    /// State left by those, in addition to the image and the patches.
     pub(crate) durable: Durable,
     pub(crate) limits: Limits,
 }

@@ -1,14 +1,14 @@
-//! What keeps the program under test from the rest of the machine: namespaces of its own, set up once for each parked
-//! process, so that a recovery costs nothing more.
+//! Isolates the program under test from the rest of the machine: namespaces set up once per parked process, so
+//! recoveries cost nothing more.
 //!
-//! - *user*: the same user, without rights over anything outside;
-//! - *pid*: the parked process is process 1. Its children cannot signal it or anybody outside, and all of them die with
-//!   it, which dies with the checker;
+//! - *user*: the same user, without rights to anything outside;
+//! - *pid*: the parked process is process 1. Its children cannot signal it or any process outside, and all of them die
+//!   with it, which dies with the checker;
 //! - *network* and *IPC*: only the loopback device;
-//! - *mount*: its own `/proc`; what it writes goes to memory (see [`crate::subject::private_files`]).
+//! - *mount*: its own `/proc`; writes go to memory (see [`crate::subject::private_files`]).
 //!
-//! Where the kernel permits less, there is less: [`Level`]. Between `fork` and `exec` only system calls are made; whatever
-//! they need is prepared before.
+//! If the kernel does not permit all of it, less is used: [`Level`]. Between `fork` and `exec` only system calls are
+//! made; everything they need is prepared before.
 
 #![allow(unsafe_code, reason = "namespaces are made with system calls")]
 
@@ -35,7 +35,7 @@ pub enum Level {
     Full,
 }
 
-/// The lowest level that a start had to fall back to, for the whole process.
+/// The lowest level that any start had to fall back to, for the whole process.
 static PERMITTED: AtomicU32 = AtomicU32::new(Level::Full as u32);
 
 fn permitted() -> Level {
@@ -59,7 +59,7 @@ impl Default for Sandbox {
     }
 }
 
-/// The namespaces that all processes of a check are in. The private files go when the last process does.
+/// The namespaces shared by all processes of a check. The private files disappear with the last process.
 #[derive(Debug)]
 pub(crate) struct Shared {
     user: File,
@@ -73,7 +73,7 @@ impl Sandbox {
     }
 }
 
-/// A process that was started, in a sandbox or not.
+/// A started process, in a sandbox or not.
 #[derive(Debug)]
 pub(crate) struct Confined {
     process: libc::pid_t,
@@ -81,12 +81,12 @@ pub(crate) struct Confined {
     shared: Option<Arc<Shared>>,
 }
 
-/// What the new process tells before it becomes the program; in memory shared with it.
+/// What the new process reports before it executes the program, in shared memory.
 #[repr(C)]
 struct Told {
-    /// Its number outside.
+    /// Its process id outside the namespace.
     process: AtomicI32,
-    /// It could not be confined as far as it should.
+    /// The required confinement failed.
     failed: AtomicU32,
 }
 
@@ -101,20 +101,20 @@ unsafe impl Sync for Page {}
 impl Page {
     fn new() -> Result<Page> {
         let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: new memory, filled with zeros.
+        // SAFETY: a fresh mapping of zeros.
         let page = unsafe { libc::mmap(std::ptr::null_mut(), size_of::<Told>(), rights, flags, -1, 0) };
         if page == libc::MAP_FAILED { Err(Error::last_os_error()) } else { Ok(Page(page.cast())) }
     }
 
     fn told(&self) -> &Told {
-        // SAFETY: mapped as long as this lives; zeros are valid.
+        // SAFETY: mapped as long as this value lives; zeros are valid.
         unsafe { &*self.0 }
     }
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new`, and nobody uses it any more.
+        // SAFETY: mapped in `new`, and no longer used.
         unsafe { libc::munmap(self.0.cast(), size_of::<Told>()) };
     }
 }
@@ -122,18 +122,18 @@ impl Drop for Page {
 /// Why a start failed.
 struct Failed {
     error: Error,
-    /// The kernel does not permit this much of the sandbox.
+    /// The kernel does not permit this level.
     permits_less: bool,
 }
 
-/// Starts a command, confined as far as the kernel permits. `writes` are directories, besides the usual ones, in which the
-/// program is expected to write.
+/// Starts a command, confined as far as the kernel permits. `writes` are additional directories to which the program is
+/// expected to write.
 pub(crate) fn start(sandbox: &Sandbox, make: impl Fn() -> Command, writes: &[PathBuf]) -> Result<Confined> {
     if !sandbox.wanted {
         let process = make().spawn()?;
         return Ok(Confined { process: process.id() as i32, level: Level::Off, shared: None });
     }
-    // One at a time, so that the first gives the others its files.
+    // One at a time, so that the first provides the files for the others.
     let mut known = sandbox.shared.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
         let level = permitted();
@@ -177,7 +177,7 @@ fn start_at(
     let process = told.process.load(SeqCst);
     match spawned {
         Ok(mut between) => {
-            // It has ended already, after it made the process that counts.
+            // It has already ended, after creating the process that counts.
             between.wait().map_err(failed)?;
         }
         Err(error) => {
@@ -190,7 +190,7 @@ fn start_at(
     let mut confined = Confined { process, level, shared };
     if level == Level::Full && confined.shared.is_none() {
         let open = |name: &str| File::open(format!("/proc/{process}/ns/{name}")).ok();
-        // None if it has ended already.
+        // `None` if it has already ended.
         if let (Some(user), Some(mounts)) = (open("user"), open("mnt")) {
             confined.shared = Some(Arc::new(Shared { user, mounts }));
         }
@@ -199,18 +199,18 @@ fn start_at(
 }
 
 impl Confined {
-    /// Its number, as the checker knows it.
+    /// Its process id, as seen by the checker.
     pub(crate) fn id(&self) -> u32 {
         self.process as u32
     }
 
-    /// Ends it and everything that it has started; its status.
+    /// Ends it and everything it started; returns its status.
     pub(crate) fn end(&mut self) -> Option<i32> {
         let process = std::mem::replace(&mut self.process, 0);
         (process > 0).then(|| end(process))
     }
 
-    /// The number, as the checker knows it, of a child that calls itself `inside`; the first time this takes a while. A
+    /// The process id, as seen by the checker, of a child whose own id is `inside`; the first lookup takes a while. A
     /// child that cannot be found has ended.
     pub(crate) fn child(&self, inside: i32) -> i32 {
         if self.level == Level::Off {
@@ -237,7 +237,7 @@ impl Drop for Confined {
 /// Ends a child of this process and waits for it.
 fn end(process: libc::pid_t) -> i32 {
     let mut status = 0;
-    // SAFETY: the child was not waited for, so its number is its own; the kernel writes the status.
+    // SAFETY: the child has not been waited for, so its id is still its own; the kernel writes the status.
     unsafe {
         libc::kill(process, libc::SIGKILL);
         while libc::waitpid(process, &raw mut status, 0) < 0
@@ -247,17 +247,17 @@ fn end(process: libc::pid_t) -> i32 {
     status
 }
 
-/// Who the process is, inside and outside.
+/// The user and group of the process, inside and outside.
 struct Identity {
     users: Vec<u8>,
     groups: Vec<u8>,
-    /// Everybody, for a process that may speak for everybody: what the kernel lets only a process outside write.
+    /// Mappings of all users, for a privileged process: the kernel accepts them only from a process outside.
     all_users: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Identity {
     fn find() -> Identity {
-        // SAFETY: asks only.
+        // SAFETY: queries without side effects.
         let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
         let all = |file: &str| {
             let lines = std::fs::read_to_string(file).ok()?;
@@ -277,7 +277,7 @@ impl Identity {
     }
 }
 
-/// What a new process does before it becomes the program.
+/// What a new process does before it executes the program.
 struct Inside {
     level: Level,
     shared: Option<Arc<Shared>>,
@@ -286,7 +286,7 @@ struct Inside {
     page: Arc<Page>,
 }
 
-/// Writes a small file at once.
+/// Writes a small file in one call.
 fn put(path: &CStr, bytes: &[u8]) -> Result<()> {
     // SAFETY: the kernel only reads path and bytes.
     unsafe {
@@ -299,7 +299,7 @@ fn put(path: &CStr, bytes: &[u8]) -> Result<()> {
 }
 
 impl Inside {
-    /// Enters the sandbox. Comes back in another process than it was called in, the first of its namespace.
+    /// Enters the sandbox. Returns in a different process than its caller, the first of its namespace.
     fn enter(&self) -> Result<()> {
         let told = self.page.told();
         let result = self.join_or_create().and_then(|()| self.become_first()).and_then(|()| self.arrange());
@@ -311,12 +311,12 @@ impl Inside {
 
     fn join_or_create(&self) -> Result<()> {
         const OWN: i32 = libc::CLONE_NEWPID | libc::CLONE_NEWNET | libc::CLONE_NEWIPC;
-        // SAFETY: changes what this process sees.
+        // SAFETY: changes only what this process sees.
         unsafe {
             if let Some(shared) = &self.shared {
                 call(libc::setns(shared.user.as_raw_fd(), libc::CLONE_NEWUSER).into())?;
                 call(libc::setns(shared.mounts.as_raw_fd(), libc::CLONE_NEWNS).into())?;
-                // A copy, with the same files, and room for its own /proc.
+                // A duplicate with the same files, and room for its own /proc.
                 return call(libc::unshare(OWN | libc::CLONE_NEWNS).into()).map(drop);
             }
             let mounts = if self.level == Level::Full { libc::CLONE_NEWNS } else { 0 };
@@ -339,9 +339,9 @@ impl Inside {
         put(c"/proc/self/uid_map", &self.identity.users)
     }
 
-    /// Continues in a sibling: whoever makes a namespace for processes is not in it.
+    /// Continues in a sibling: a process that creates a pid namespace is not itself in it.
     fn become_first(&self) -> Result<()> {
-        // SAFETY: a copy of this process goes on; it is a child of the checker, as this one is.
+        // SAFETY: a copy of this process continues, which is also a child of the checker.
         unsafe {
             let flags = libc::CLONE_PARENT | libc::SIGCHLD;
             let process = call(libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0))?;
@@ -361,7 +361,7 @@ impl Inside {
             if self.shared.is_none() {
                 mount_private(&self.directories)?;
             }
-            // Where that is not permitted the old one stays: it shows others, and gives no access to them.
+            // If that is not permitted the old one stays: it lists other processes, but gives no access to them.
             // SAFETY: the kernel only reads the names.
             unsafe {
                 let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
@@ -370,9 +370,9 @@ impl Inside {
             }
             self.directories.enter_current()?;
         }
-        // Or root could undo all this.
+        // Otherwise root could undo all this.
         for capability in [CAP_SYS_PTRACE, CAP_SYS_ADMIN] {
-            // SAFETY: takes something from this process. Only root has it after `exec`.
+            // SAFETY: only removes a capability from this process. Only root has it after `exec`.
             unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
         }
         Ok(())
@@ -382,16 +382,16 @@ impl Inside {
 const CAP_SYS_PTRACE: libc::c_ulong = 19;
 const CAP_SYS_ADMIN: libc::c_ulong = 21;
 
-/// Root outside may lock all memory; root inside may lock what the limit says.
+/// Root outside may lock all memory; root inside only up to the limit.
 fn unlimited_locked_memory() {
     let limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the kernel only reads the limit. Without success the old one holds.
+    // SAFETY: the kernel only reads the limit. If the call fails, the old limit remains.
     unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) };
 }
 
-/// Makes the namespaces, all users in them: those a process that stays outside must write.
+/// Creates namespaces with all users mapped, which requires a process that stays outside.
 fn with_help_from_outside(users: &[u8], groups: &[u8], namespaces: i32) -> Result<()> {
-    // SAFETY: a copy of this process, which only makes system calls and ends.
+    // SAFETY: a copy of this process only makes system calls and ends.
     unsafe {
         let mut pipe = [0; 2];
         call(libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC).into())?;
@@ -422,7 +422,7 @@ fn with_help_from_outside(users: &[u8], groups: &[u8], namespaces: i32) -> Resul
     }
 }
 
-/// The path of a file of a process; without allocating.
+/// The path of a file in `/proc` for a process, built without allocating.
 fn path_of_process<'a>(process: i32, name: &[u8], buffer: &'a mut [u8; 64]) -> &'a CStr {
     let mut digits = [0; 10];
     let (mut rest, mut first) = (process.unsigned_abs(), digits.len());
@@ -439,7 +439,7 @@ fn path_of_process<'a>(process: i32, name: &[u8], buffer: &'a mut [u8; 64]) -> &
     CStr::from_bytes_until_nul(buffer).unwrap_or(c"")
 }
 
-/// The loopback device is down in a new network; servers and their clients need it.
+/// The loopback device is down in a new network namespace; servers and their clients need it.
 fn raise_loopback() {
     // SAFETY: a socket of its own; the kernel reads the request, which is plain data.
     unsafe {
@@ -455,7 +455,7 @@ fn raise_loopback() {
     }
 }
 
-/// What the kernel permits here, found by trying.
+/// The level that the kernel permits here, determined by trying.
 pub fn permitted_level() -> Level {
     let trial = start(&Sandbox::default(), || Command::new("/bin/true"), &[]);
     drop(trial);

@@ -1,14 +1,14 @@
-//! Programs built with `-fsanitize=address` or `undefined`: what their sanitizers report is a failure.
+//! Programs built with `-fsanitize=address` or `undefined`: a sanitizer report is a failure.
 //!
-//! The environment makes sanitizers stop at the first report, with an exit code of their own. Leaks are
-//! not looked for: a recovery that a failure ends leaks everything.
+//! The environment makes sanitizers stop at the first report, with a dedicated exit code. Leaks are not checked: a
+//! recovery that a failure ends leaks everything.
 
 use std::ffi::OsString;
 use std::process::Command;
 
 use crashproof_protocol::exit;
 
-/// Lines of a report that are kept.
+/// Maximum number of report lines to keep.
 const MOST_LINES: usize = 16;
 
 /// Adds our sanitizer options to those of the user.
@@ -27,11 +27,11 @@ pub(crate) fn prepare(command: &mut Command) {
     }
 }
 
-/// The part of what a program printed that a sanitizer did: what it found, and where.
+/// The sanitizer's part of a program's output: the error and its location.
 pub(crate) fn report(output: &str) -> String {
     let begins = |line: &str| line.contains("Sanitizer: ") || line.contains(": runtime error: ");
     let lines = output.lines().skip_while(|line| !begins(line));
-    // What follows the summary is about the sanitizer's own memory.
+    // Everything after the summary is about the sanitizer's own memory.
     let mut kept: Vec<&str> = Vec::new();
     for line in lines.filter(|line| !line.trim().is_empty()) {
         let summary = line.starts_with("SUMMARY: ");

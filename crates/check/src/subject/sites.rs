@@ -1,4 +1,4 @@
-//! Where in the source events come from.
+//! The places in the source of events.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -7,19 +7,19 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
-use crashproof_findings::{Frame, Place, is_of_others};
+use crashproof_findings::{Frame, Place, is_of_others, plain_function};
 use crashproof_protocol::abi::{FLAG_ATOMIC, FLAG_VOLATILE, kind};
 use crashproof_protocol::{LATE_MODULES_OFFSET, LateModule, caller};
 use elsa::sync::FrozenMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Do both name the same line and column, however the program came there?
+/// Do both name the same line and column, regardless of how the program got there?
 pub(crate) fn same_place(one: &Place, other: &Place) -> bool {
     (&one.file, one.line, one.column) == (&other.file, other.line, other.column)
 }
 
 /// The place itself or, if it is in a header that is not the program's, the innermost call from the program's own code:
-/// nobody looks for a bug in `std::atomic`.
+/// users do not look for a bug in `std::atomic`.
 pub(crate) fn in_user_code(place: &Place) -> Place {
     let mut place = place.clone();
     while is_of_others(&place.file) && place.frames.iter().any(|frame| !is_of_others(&frame.file)) {
@@ -29,7 +29,7 @@ pub(crate) fn in_user_code(place: &Place) -> Place {
     place
 }
 
-/// Words in the names of functions that only flush and fence.
+/// Substrings of the names of functions that only flush and fence.
 const HELPERS: [&str; 12] = [
     "persist",
     "flush",
@@ -45,29 +45,29 @@ const HELPERS: [&str; 12] = [
     "pmem",
 ];
 
-/// May a function with this name, in this file, be one that only flushes and fences for others?
+/// Do its name and file suggest that a function only flushes and fences for others?
 fn sounds_like_helper(function: &str, file: &str) -> bool {
     let name = function.to_lowercase();
     HELPERS.iter().any(|word| name.contains(word))
         || [".h", ".hpp", ".hh", ".inl"].iter().any(|end| file.ends_with(end))
 }
 
-/// Is it an operator that assigns, such as that of a class which persists what it holds?
+/// Is it an assignment operator, such as that of a class which persists its content?
 pub(crate) fn is_assignment_operator(function: &str) -> bool {
     let Some((_, operator)) = function.split_once("operator") else { return false };
     let sign: &str = operator.split(['(', '<']).next().unwrap_or_default().trim();
     matches!(sign, "=" | "+=" | "-=" | "*=" | "/=" | "|=" | "&=" | "^=" | "++" | "--")
 }
 
-/// Sources by the names that the compiler was given.
+/// Source files by the names given to the compiler.
 #[derive(Default)]
 struct SourceFiles {
     known: FxHashMap<String, String>,
 }
 
 impl SourceFiles {
-    /// Where a source is. The tests of a crate run in its directory, and the compiler names sources from that of the workspace:
-    /// what is not below the one may be below a directory that it is in.
+    /// Locates a source. Tests of a crate run in its directory, but the compiler names sources relative to the
+    /// workspace: a file missing below the current directory may be below one of its ancestors.
     fn found(&mut self, file: String) -> String {
         let there = |file: &String| {
             let path = Path::new(file);
@@ -87,20 +87,20 @@ impl SourceFiles {
 #[derive(Clone, Debug, Default)]
 struct Site {
     place: Place,
-    /// What is not understood about it, or the assembly it is.
+    /// What is not understood about it, or its assembly text.
     text: String,
-    /// Is it a plain access: one that is neither atomic nor `volatile`?
+    /// Is it a plain access, neither atomic nor `volatile`?
     plain: bool,
 }
 
-/// The sites of the program that is recorded, and of the one that recovers if it is another.
+/// The sites of the recorded program, and of the recovering one if that is different.
 pub(crate) struct AllSites {
     pub(crate) recorded: Sites,
     pub(crate) recovery: Option<Sites>,
 }
 
 impl AllSites {
-    /// The sites of an execution: the recorded one, or a recovery from level 1 on.
+    /// The sites of an execution: the recorded run at level 0, recoveries from level 1 on.
     pub(crate) fn of(&self, level: usize) -> &Sites {
         match &self.recovery {
             Some(recovery) if level > 0 => recovery,
@@ -119,18 +119,18 @@ impl AllSites {
 pub(crate) struct Sites {
     sites: Vec<Site>,
     nowhere: Place,
-    /// Where calls without a site may be: the program and its libraries.
+    /// Modules that may contain calls without a site: the program and its libraries.
     modules: Vec<PathBuf>,
-    /// The control memory, where the paths of libraries are that were loaded late.
+    /// The control memory, which holds the paths of libraries loaded late.
     late: Option<File>,
-    /// Such calls, as far as somebody asked for them.
+    /// Such calls, as far as they have been requested.
     callers: FrozenMap<u32, Box<Place>>,
     /// Functions that do more to memory than flush or fence, by name and file.
     accessing: FxHashSet<(String, String)>,
 }
 
 impl Sites {
-    /// Reads the table that the runtime wrote.
+    /// Parses the table that the runtime wrote.
     pub(crate) fn parse(table: &str) -> Sites {
         let mut sites = vec![Site::default()];
         let mut modules = Vec::new();
@@ -182,7 +182,7 @@ impl Sites {
         }
     }
 
-    /// With the libraries that runs load.
+    /// Adds the libraries that runs load.
     pub(crate) fn with_late(self, control: File) -> Sites {
         Sites { late: Some(control), ..self }
     }
@@ -199,8 +199,8 @@ impl Sites {
         Some(PathBuf::from(OsStr::from_bytes(path)))
     }
 
-    /// The place, or the first call on the way there outside of functions that only flush and fence, and of code without
-    /// source, such as a library that was not rebuilt: what they are called for is the caller's business.
+    /// The place, or the first call on the stack outside functions that only flush and fence, and outside code without
+    /// source, such as a library that was not rebuilt: the caller determines what those are used for.
     pub(crate) fn outside_helpers(&self, mut place: Place) -> Place {
         while (!place.is_known() || self.is_helper(&place.function, &place.file))
             && let Some(at) = place.frames.iter().position(|frame| frame.line > 0)
@@ -212,7 +212,7 @@ impl Sites {
         place
     }
 
-    /// Does a function only flush, fence or assign for others, as far as its name and its instructions show?
+    /// Does a function only flush, fence or assign for others, judging by its name and instructions?
     fn is_helper(&self, function: &str, file: &str) -> bool {
         let accesses = || self.accessing.contains(&(function.to_owned(), file.to_owned()));
         is_of_others(file)
@@ -226,7 +226,7 @@ impl Sites {
         place.is_known() && self.is_helper(&place.function, &place.file)
     }
 
-    /// Is a library whose file name begins so among the modules?
+    /// Is there a module whose file name begins with this?
     pub(crate) fn have_module(&self, start: &str) -> bool {
         let named = |path: &PathBuf| {
             path.file_name().is_some_and(|name| {
@@ -236,7 +236,7 @@ impl Sites {
         self.modules.iter().any(named)
     }
 
-    /// Is there a site in a function whose name begins so?
+    /// Is there a site in a function whose name begins with this?
     pub(crate) fn have_function(&self, start: &str) -> bool {
         let inside = |name: &str| name.starts_with(start);
         let places = self.sites.iter().map(|site| &site.place);
@@ -246,7 +246,7 @@ impl Sites {
         names.any(|name| inside(name))
     }
 
-    /// Where a site is.
+    /// The place of a site.
     pub(crate) fn get(&self, number: u32) -> &Place {
         if let Some((module, offset)) = caller::place(number) {
             let known = self.callers.get(&number);
@@ -261,12 +261,12 @@ impl Sites {
         }
     }
 
-    /// Is a site a plain access of the program: neither atomic nor `volatile`, and in code that was rebuilt?
+    /// Is a site a plain access: neither atomic nor `volatile`, and in rebuilt code?
     pub(crate) fn is_plain(&self, number: u32) -> bool {
         self.sites.get(number as usize).is_some_and(|site| site.plain)
     }
 
-    /// What is not understood about a site, or the assembly it is.
+    /// What is not understood about a site, or its assembly text.
     pub(crate) fn text(&self, number: u32) -> &str {
         self.sites.get(number as usize).map_or("", |site| &site.text)
     }
@@ -279,7 +279,7 @@ impl Sites {
         let mut place: Option<Place> = None;
         while let Ok(Some(frame)) = frames.next() {
             let function = frame.function.and_then(|name| Some(name.demangle().ok()?.into_owned()));
-            let function = plain_path(&plain_name(&function.unwrap_or_default()));
+            let function = plain_path(&plain_function(&function.unwrap_or_default()));
             let at = frame.location.as_ref();
             let file = at.and_then(|at| at.file).map_or("?".into(), relative);
             let line = at.and_then(|at| at.line).unwrap_or(0);
@@ -291,7 +291,7 @@ impl Sites {
                 }
             }
         }
-        // At least the module can be named.
+        // The module, at least, can be named.
         place.filter(|place| place.line > 0 || !place.function.is_empty()).or_else(|| {
             let function = loader.find_symbol(offset).unwrap_or_default().to_owned();
             Some(Place { file: path.display().to_string(), function, ..Place::default() })
@@ -299,32 +299,14 @@ impl Sites {
     }
 }
 
-/// Does this tag say that a site is a plain access?
+/// Does this tag mark a plain access?
 fn is_plain(tag: u32) -> bool {
     let accesses =
         [kind::LOAD, kind::STORE, kind::MEMCPY, kind::MEMMOVE, kind::MEMSET, kind::GATHER, kind::SCATTER];
     accesses.contains(&(tag as u8)) && tag & (FLAG_ATOMIC | FLAG_VOLATILE) == 0
 }
 
-/// A C++ name that was not demangled, as far as it consists of plain parts: `_ZN3Log7recoverEv` is `Log::recover`.
-fn plain_name(name: &str) -> String {
-    let Some(mut rest) = name.strip_prefix("_ZN").or_else(|| name.strip_prefix("_Z")) else {
-        return name.to_owned();
-    };
-    let mut parts = Vec::new();
-    loop {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let Some(part) = rest[..digits].parse::<usize>().ok().and_then(|end| rest.get(digits..digits + end))
-        else {
-            break;
-        };
-        parts.push(part);
-        rest = &rest[digits + part.len()..];
-    }
-    if parts.is_empty() { name.to_owned() } else { parts.join("::") }
-}
-
-/// A method of Rust as one writes it, where its type is a plain path: `<log::Log>::append` is `log::Log::append`.
+/// A Rust method in source notation, if its type is a plain path: `<log::Log>::append` is `log::Log::append`.
 fn plain_path(name: &str) -> String {
     let inherent = name.strip_prefix('<').and_then(|rest| rest.split_once('>'));
     match inherent {
@@ -335,7 +317,7 @@ fn plain_path(name: &str) -> String {
     }
 }
 
-/// A path as it is from the directory of the run, if it is below.
+/// A path relative to the working directory of the run, if it is below.
 fn relative(path: &str) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     Path::new(path).strip_prefix(&here).unwrap_or(Path::new(path)).display().to_string()
@@ -344,14 +326,6 @@ fn relative(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn plain_parts_of_mangled_names() {
-        assert_eq!(plain_name("_ZN3Log7recoverEv"), "Log::recover");
-        assert_eq!(plain_name("_Z4openPKc"), "open");
-        assert_eq!(plain_name("main"), "main");
-        assert_eq!(plain_name("_ZdlPv"), "_ZdlPv");
-    }
 
     #[test]
     fn methods_of_rust_are_paths() {

@@ -8,24 +8,24 @@ use std::ops::Deref;
 use crashproof_protocol::Record;
 use memmap2::{Mmap, MmapOptions};
 
-/// Bytes that mappings begin at a multiple of.
+/// The alignment of mappings.
 pub(crate) const PAGE: u64 = 4096;
 
 /// The records of a run.
 pub struct Trace(Held);
 
 enum Held {
-    /// Where the program wrote them: there may be tens of millions.
+    /// Mapped where the program wrote them: there may be tens of millions.
     Mapped(Mmap, usize),
-    /// In memory of our own.
+    /// In our own memory.
     #[cfg_attr(not(test), expect(dead_code, reason = "only subjects without shared memory hold records"))]
     Owned(Vec<Record>),
 }
 
 impl Trace {
-    /// The first records of a file, which nobody changes any more.
+    /// The first records of a file, which no longer change.
     pub(crate) fn map(file: &File, length: usize) -> std::io::Result<Trace> {
-        // Safety: whoever writes to the file later writes behind these records.
+        // SAFETY: later writes to the file go behind these records.
         let mapped = unsafe { MmapOptions::new().len(length * size_of::<Record>()).map(file) }?;
         Ok(Trace(Held::Mapped(mapped, length)))
     }
@@ -47,7 +47,8 @@ impl Deref for Trace {
 
     fn deref(&self) -> &[Record] {
         match &self.0 {
-            // Safety: this many whole records were written there, page-aligned; any pattern of bytes is one.
+            // SAFETY: that many complete records were written there, page-aligned; every byte pattern is a valid
+            // record.
             Held::Mapped(mapped, length) => unsafe {
                 std::slice::from_raw_parts(mapped.as_ptr().cast::<Record>(), *length)
             },

@@ -1,7 +1,7 @@
-//! Waiting for a run to end, and what is done about one that itself waits.
+//! Waits for a run to end, and handles runs that wait themselves.
 //!
-//! Work is what bounds a run. One that waits for input does none: a server, or something that waits for what never comes.
-//! It is known by the calls that its threads are in, and by the processor time it does not use.
+//! A run is bounded by its work. One that waits for input does none: it is a server, or waits for something that never
+//! comes. It is recognized by the calls its threads are in, and by not using processor time.
 
 #![allow(unsafe_code, reason = "ends processes")]
 
@@ -14,29 +14,29 @@ use std::time::Duration;
 use crate::subject::ending::{Ending, Limit};
 use crate::subject::interrupt::Interrupt;
 
-/// What is done about a run that waits for input.
+/// What to do about a run that waits for input.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OnIdle<'a> {
-    /// It may take all the time it wants: somebody debugs it.
+    /// Nothing: it is being debugged, and has no time limit.
     Nothing,
-    /// It is ended after a while, and what it would have done is not known.
+    /// End it after a while; what it would have done remains unknown.
     GiveUp,
-    /// It is a server: this command is its client, and the run ends when that does.
+    /// It is a server: start this command as its client, and end the run when that ends.
     Client(&'a [String]),
-    /// It is a server that has recovered: this command, if it is not empty, asks it whether it has, and the run ends.
+    /// It is a server that has recovered: verify that with this command, if not empty, and end the run.
     Recovered(&'a [String]),
 }
 
-/// A run that is waited for.
+/// A run being waited for.
 pub(crate) struct Waiting<'a> {
-    /// Its number. Asked for only if it takes a while: in a sandbox it must be looked for.
+    /// Its process id. A function, because in a sandbox finding it takes a while.
     pub(crate) child: &'a dyn Fn() -> i32,
     pub(crate) command: &'a mut UnixStream,
     pub(crate) interrupt: &'a Interrupt,
     pub(crate) on_idle: OnIdle<'a>,
-    /// Bytes of memory that it may take.
+    /// Maximum resident memory in bytes.
     pub(crate) most_memory: u64,
-    /// Bytes of address space that it may have; any if not given.
+    /// Maximum address space in bytes; unlimited if not given.
     pub(crate) most_addresses: Option<u64>,
 }
 
@@ -44,18 +44,18 @@ pub(crate) struct Waiting<'a> {
 pub(crate) enum Waited {
     /// By itself, with this status.
     Ended(i32),
-    /// It was ended, and this counts.
+    /// It was ended, with this result.
     As(Ending),
-    /// Somebody ended the check.
+    /// The check was interrupted.
     Interrupted,
 }
 
-/// How long a run that has not used the processor is given.
+/// How long a run may remain without using the processor.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often to look at one that may become idle, and for how long it must have waited to count as idle.
+/// How often to check a run that may become idle, and for how long it must have waited to count as idle.
 const LOOK_CLOSELY: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 4;
-/// How often to look at others.
+/// How often to check others.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Waiting<'_> {
@@ -76,7 +76,7 @@ impl Waiting<'_> {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
-            // Looked for again if it had not come into being.
+            // Looked up again if it did not exist yet.
             if known <= 0 {
                 known = (self.child)();
             }
@@ -138,9 +138,9 @@ impl Waiting<'_> {
 }
 
 fn end(child: i32) {
-    // 0 is everyone in this process's group.
+    // Process id 0 would mean this process's group.
     if child > 0 {
-        // Safety: the child is not waited for before its parent answers, so its number is its own.
+        // SAFETY: the parent has not been waited for, so the child's id is still its own.
         unsafe { libc::kill(child, libc::SIGKILL) };
     }
 }
@@ -151,32 +151,32 @@ fn start(program: &str, arguments: &[String]) -> std::io::Result<Child> {
     command.process_group(0).spawn()
 }
 
-/// How much processor time a process and its threads have taken, and what the children it waited for took:
-/// something that changes when they run. The fields of `stat` after the name, which may hold anything.
+/// Processor time used by a process, its threads and its awaited children: a value that changes whenever they run.
+/// Consists of the fields of `stat` after the name, which may contain anything.
 fn processor_time(process: i32) -> String {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default();
     fields.split_whitespace().skip(11).take(4).collect::<Vec<_>>().join(" ")
 }
 
-/// Bytes of memory that are a process's own.
+/// Resident private memory of a process in bytes.
 fn resident(process: i32) -> u64 {
     status(process, "RssAnon:")
 }
 
-/// Bytes of address space that a process has.
+/// Address space of a process in bytes.
 pub(crate) fn addresses(process: i32) -> u64 {
     status(process, "VmSize:")
 }
 
-/// What the kernel says of a process, in bytes.
+/// A value from the kernel's status of a process, in bytes.
 fn status(process: i32, what: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(what));
     line.and_then(|text| text.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-/// Are all threads of a process in calls that wait, one of them for input or a connection?
+/// Are all threads of a process in blocking calls, one of them for input or a connection?
 fn waits_for_input(process: i32) -> bool {
     const INPUT: [i64; 13] = [
         libc::SYS_epoll_wait,

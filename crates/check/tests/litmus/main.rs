@@ -1,8 +1,8 @@
-//! Real programs against the ground truth: random litmus programs, turned into C, compiled, checked.
+//! Compares real programs with the ground truth: random litmus programs, translated to C, compiled, checked.
 //!
-//! With one thread, what recovery can find is exactly what the exhaustive machine says may survive. With several, it
-//! depends on which schedules are tried how much of that is found; but nothing else ever is. Some locations may be in
-//! volatile memory then: the machine does not know that, so what it says of them is not looked at.
+//! With one thread, recovery can find exactly what the exhaustive machine says may survive. With several, the schedules
+//! tried determine how much of that is found, but nothing else ever is. Some locations may be in volatile memory then:
+//! the machine does not know that, so its results for them are ignored.
 //!
 //! Recovery reads all locations and ends with an exit code that encodes what it saw, so that every outcome
 //! is a finding of its own.
@@ -20,7 +20,7 @@ use proptest::test_runner::{Config, TestRunner};
 use px86::{Domain, Platform};
 use to_c::{FLAGS, Form, LOCKS, SPIN_LOCKS, TRIED_LOCKS, Wait, to_c};
 
-/// Values that fit the code; programs with others are skipped.
+/// The largest value that the encoding supports; programs with larger ones are skipped.
 const VALUES: i64 = 4;
 
 /// How many programs to compare; more for `make soak`.
@@ -45,7 +45,7 @@ fn found(report: &Report, about: &str) -> BTreeSet<i32> {
     report.findings.iter().map(code).collect()
 }
 
-/// Was a missing flush reported: by itself, or as the cause of a "failure"?
+/// Was a missing flush reported, by itself or as the cause of a "failure"?
 fn violated(report: &Report) -> bool {
     report.findings.iter().any(|finding| finding.cause.is_some()) || !report.violations.is_empty()
 }
@@ -78,7 +78,7 @@ fn what_recovery_finds_is_what_the_exhaustive_machine_says() {
         crashproof_toolchain::testing::compile(&source, &binary, &[]);
         for (platform, truth) in truths {
             let about = format!("{platform:?}\n{litmus}\n{c}");
-            // Every outcome counts as a failure here, so nothing may be set aside as a cause that is known already.
+            // Every outcome counts as a failure here, so nothing may be set aside because its cause is known.
             let mut options = Options { platform, ..Options::new(binary.clone(), Vec::new()) };
             options.exhaustive = true;
             let report = check(&options).unwrap_or_else(|error| panic!("{error}\n{about}"));
@@ -88,7 +88,7 @@ fn what_recovery_finds_is_what_the_exhaustive_machine_says() {
             let brief = check(&options).unwrap_or_else(|error| panic!("{error}\n{about}"));
             assert!(found(&brief, &about).is_subset(&found(&report, &about)), "\n{about}");
             assert!(report.unknown.is_empty(), "{:?}", report.unknown);
-            // A violation is reported exactly if there is one.
+            // A violation is reported if and only if there is one.
             let robust = truth.robust.strict.known().expect("small programs are decided");
             assert_eq!(violated(&report), !robust, "\n{about}\n{:?}\n{:?}", truth.robust, report.violations);
             *(if robust { &mut robust_ones } else { &mut others }) += 1;
@@ -158,14 +158,14 @@ fn threads_show_nothing_that_the_exhaustive_machine_does_not() {
     assert!(met * 2 > outcomes, "schedules show next to nothing: {met} of {outcomes}");
 }
 
-/// Of every other program, a line that is to be in volatile memory: one that is used, if possible.
+/// For every other program, a line to place in volatile memory: one that is used, if possible.
 fn volatile_line(test: &Test, number: usize) -> Option<usize> {
     let named = |name: &str| test.location_ids().find(|at| test.location(*at).name == name);
     let at = named(["z", "y", "x"][number / 2 % 3]).filter(|_| number % 2 == 1)?;
     Some(test.location(at).line).filter(|_| test.lines > 1)
 }
 
-/// A kind of random programs: how they are made, and how threads wait in them.
+/// A kind of random program: how they are generated, and how their threads wait.
 struct Family {
     programs: BoxedStrategy<Program>,
     waits: &'static [Wait],
@@ -188,9 +188,9 @@ fn families() -> Vec<Family> {
     families
 }
 
-/// A random program and its form; the `number`th that is tried.
+/// The `number`th random program to try, and its form.
 fn random(families: &[Family], number: usize, runner: &mut TestRunner) -> (String, Test, Form) {
-    // Half of the programs wait for nothing.
+    // Half of the programs do not wait.
     let half = number / 2 % 2 + if number.is_multiple_of(2) { 0 } else { 2 + number / 4 % 2 * 2 };
     let family = &families[half % families.len()];
     let litmus = family.programs.new_tree(runner).expect("a program").current().source();
@@ -200,7 +200,7 @@ fn random(families: &[Family], number: usize, runner: &mut TestRunner) -> (Strin
     let mut form = Form { volatile_line: None, mixed_sizes: number / 3 % 2 == 1, wait };
     form.volatile_line = match wait {
         None => volatile_line(&test, number / 2),
-        // What is waited for is in volatile memory, or is no memory at all.
+        // The location waited for is in volatile memory, or is not a memory location at all.
         Some(_) if form.is_location() && number / 16 % 2 == 1 => None,
         Some(_) => {
             test.location_ids().map(|at| test.location(at)).find(|at| at.name == "w").map(|at| at.line)
@@ -209,7 +209,7 @@ fn random(families: &[Family], number: usize, runner: &mut TestRunner) -> (Strin
     (litmus, test, form)
 }
 
-/// With all schedules explored, outcomes are those of the exhaustive machine, in both directions.
+/// With all schedules explored, the outcomes equal those of the exhaustive machine.
 #[test]
 fn all_schedules_show_exactly_what_the_exhaustive_machine_does() {
     let wanted = programs(100);
@@ -225,7 +225,7 @@ fn all_schedules_show_exactly_what_the_exhaustive_machine_does() {
         if test.threads.len() < 2 {
             continue;
         }
-        // In volatile memory, non-temporal stores are ordinary instructions.
+        // In volatile memory, non-temporal stores are ordinary stores.
         let is_volatile = |at: &crashproof_litmus::LocId| form.volatile_line == Some(test.location(*at).line);
         let streams = |op: &Op| matches!(op, Op::NonTemporal(at, _) if is_volatile(at));
         if test.threads.iter().flat_map(|code| &code.instructions).any(|one| streams(&one.op)) {
@@ -260,7 +260,7 @@ fn all_schedules_show_exactly_what_the_exhaustive_machine_does() {
         let found = found(&report, &about);
         assert!(report.unknown.is_empty(), "{:?}\n{about}", report.unknown);
         assert_eq!(found, codes, "left: check, right: the exhaustive machine\n{about}");
-        // What was found is found again by its token.
+        // Tokens reproduce the findings.
         if compared % 5 == 0 {
             for finding in &report.findings {
                 let token = Token::decode(&finding.replay).expect("a token");
@@ -293,7 +293,7 @@ fn recoveries_that_crash_fail_where_the_exhaustive_machine_says() {
         let litmus = strategy.new_tree(&mut runner).expect("a program").current().source();
         let test = crashproof_litmus::parse(&litmus).expect("random programs are well-formed");
         let may_store = |code: &Code| code.instructions.iter().any(|instruction| instruction.op.may_store());
-        // Recoveries that change nothing are like the ones above.
+        // Recoveries that change nothing are covered by the test above.
         let interesting = test.threads.iter().any(may_store) && test.recover.as_ref().is_some_and(may_store);
         let asserts = |code: &Code| code.instructions.iter().any(|one| matches!(one.op, Op::Assert(_)));
         let changes =

@@ -6,14 +6,14 @@ use crashproof_litmus::{Code, Expr, LocId, Op, Rmw, Test};
 
 use super::VALUES;
 
-/// What a thread of a guarded program does where it takes the lock, and where it gives it back. `{w}` is the location.
+/// The C code with which a thread of a guarded program acquires and releases the lock. `{w}` is the location.
 pub(crate) struct Wait {
-    /// What to declare.
+    /// Declarations.
     declared: &'static str,
-    /// Waits until the lock can be had; or an expression: is it taken? In a program with a flag: waits until it is set.
+    /// Waits for the lock; or an expression that tries it. In a program with a flag: waits until the flag is set.
     take: &'static str,
     give_back: &'static str,
-    /// `w` is used as a location, and may be in persistent memory.
+    /// Is `w` used as a location, which may be in persistent memory?
     is_location: bool,
 }
 
@@ -82,7 +82,7 @@ pub(crate) const FLAGS: &[Wait] = &[
     location("while ({w} != 1) _mm_pause();", ""),
 ];
 
-/// How a test becomes C.
+/// How a test is translated to C.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Form {
     /// The locations of this line are in volatile memory.
@@ -108,7 +108,7 @@ impl Form {
         self.wait.is_some() && test.location(at).name == "w"
     }
 
-    /// What a lock or a flag becomes; none if the operation is about something else.
+    /// The code for a lock or flag operation; `None` if the operation is something else.
     fn guard(&self, test: &Test, op: &Op) -> Option<String> {
         let (Op::Rmw(_, at, _) | Op::Store(at, _) | Op::Load(_, at)) = op else { return None };
         let wait = self.wait.filter(|_| self.waits_for(test, *at))?;
@@ -120,7 +120,7 @@ impl Form {
             }
             Op::Rmw(Some(register), ..) => format!("r[{}] = {take};", register.0),
             Op::Load(register, _) => format!("{take} r[{}] = 1;", register.0),
-            // The flag is set as any location is.
+            // The flag is set like any location.
             Op::Store(..) if give_back.is_empty() => return None,
             _ => give_back,
         })
@@ -142,8 +142,8 @@ fn instruction(test: &Test, form: &Form, op: &Op) -> String {
         Op::Load(register, at) => format!("r[{}] = {};", register.0, place(test, *at)),
         Op::Store(at, value) => format!("{} = {};", place(test, *at), expression(value)),
         Op::NonTemporal(at, value) => {
-            // The barriers keep the compiler from dropping a store that the next one overwrites, or that stores what was
-            // just loaded from there.
+            // The barriers keep the compiler from dropping a store that the next one overwrites, or that writes back
+            // the value just loaded.
             let barrier = "__asm__ volatile(\"\" ::: \"memory\");";
             let place = place(test, *at);
             format!("{barrier} _mm_stream_si64((long long *)&{place}, {}); {barrier}", expression(value))
@@ -197,7 +197,7 @@ fn type_of(test: &Test, form: &Form, at: LocId) -> &'static str {
     ["int", "short", "signed char", "long"][index % 4]
 }
 
-/// The test as C. A test of one thread does without creating any.
+/// The test as C. A single-threaded test creates no threads.
 pub(crate) fn to_c(test: &Test, form: &Form) -> String {
     let mut text = String::from(
         "#include <crashproof.h>\n#include <immintrin.h>\n#include <pthread.h>\n#include <sched.h>\n\

@@ -1,4 +1,4 @@
-//! `crashproof` with the engines that read LLVM's bitcode; `crashproof` runs it where they are needed.
+//! `crashproof` with the engines that read LLVM bitcode; `crashproof` runs it when they are needed.
 
 use std::process::ExitCode;
 

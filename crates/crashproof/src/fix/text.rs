@@ -1,13 +1,13 @@
-//! Fixes for people: the change as a diff, and what it is worth.
+//! Fixes as text: the change as a diff, and its effect.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crashproof_findings::rules;
+use crashproof_findings::{Place, rules};
 use crashproof_fix::Outcome;
 use crashproof_report::style::{BAD, FAINT, GOOD, UNSURE, paint};
 
-/// What came of a fix. `applied` says whether the sources were changed.
+/// The result of a fix. `applied` says whether the sources were changed.
 pub(crate) fn outcome(outcome: &Outcome, applied: bool) -> String {
     let mut text = String::new();
     for changed in &outcome.changed {
@@ -29,7 +29,7 @@ pub(crate) fn outcome(outcome: &Outcome, applied: bool) -> String {
             paint(BAD, "error"),
             rules::check::MISSING_FLUSH.id,
             relative(&place.file),
-            place.line,
+            line_on_disk(outcome, place),
             place.column,
             remaining.message
         );
@@ -70,8 +70,9 @@ pub(crate) fn outcome(outcome: &Outcome, applied: bool) -> String {
         let _ = writeln!(text, "  {} not covered: {reason}", paint(UNSURE, "!"));
     }
     let others = outcome.report.findings.iter().filter(|finding| finding.cause.is_none());
-    let mut places: Vec<String> =
-        others.map(|it| format!("{}:{}", relative(&it.place.file), it.place.line)).collect();
+    let mut places: Vec<String> = others
+        .map(|it| format!("{}:{}", relative(&it.place.file), line_on_disk(outcome, &it.place)))
+        .collect();
     places.dedup();
     if !places.is_empty() {
         let need = if places.len() == 1 { "needs" } else { "need" };
@@ -85,7 +86,15 @@ pub(crate) fn outcome(outcome: &Outcome, applied: bool) -> String {
     text
 }
 
-/// A path from here, if it is below.
+/// The line of a place in the file on disk, which differs from the checked copy as long as nothing is written.
+fn line_on_disk(outcome: &Outcome, place: &Place) -> u32 {
+    let changed = outcome.changed.iter().filter(|_| !outcome.written);
+    let file = relative(&place.file);
+    let mut of_file = changed.filter(|changed| relative(&changed.file) == file);
+    of_file.next().map_or(place.line, |changed| changed.line_before(place.line))
+}
+
+/// A path relative to the current directory, if it is below.
 fn relative(file: &str) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = Path::new(file);

@@ -1,4 +1,4 @@
-//! Litmus answers as JSON, one object a line a test.
+//! Litmus answers as JSON, one object per line and test.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ struct WitnessObject<'a> {
     survived: Option<Place<'a>>,
 }
 
-/// An instruction and where it stands.
+/// An instruction and its place.
 #[derive(Serialize)]
 struct Place<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,9 +83,9 @@ struct StoryObject<'a> {
 struct ExecutionObject<'a> {
     recovery: bool,
     steps: Vec<StepObject<'a>>,
-    /// For each line, after how many of the steps it was last written back.
+    /// For each line, the number of steps before its last write-back.
     written_back: &'a [usize],
-    /// What is known of it.
+    /// What is known about the outcome.
     outcome: State<'a>,
 }
 
@@ -113,7 +113,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The answer as one line of JSON, without the line's end.
+/// The answer as one line of JSON, without the newline.
 pub(crate) fn object(file: &str, test: &Test, answer: &Answer) -> String {
     let view = View { test };
     let Statistics { explored, failure_points, recoveries, eager_states } = &answer.statistics;
@@ -171,7 +171,7 @@ pub(crate) fn object(file: &str, test: &Test, answer: &Answer) -> String {
     serde_json::to_string(&object).expect("plain data always serializes")
 }
 
-/// How JSON and text name what became of the assertions.
+/// The word for the result of the assertions in JSON and text.
 pub(crate) fn assertions_word(assertions: &Assertions) -> &'static str {
     match assertions {
         Assertions::None => "none",

@@ -1,8 +1,8 @@
-//! Litmus answers for people.
+//! Litmus answers as text.
 //!
-//! A test is a few lines: its outcomes as a table, each question with its verdict, robustness. What fails is
-//! told as a story: one lane a cache line, what reached the cache in which order, when each line was last
-//! written back, what the crash left, and what recovery made of it.
+//! A test takes a few lines: its outcomes as a table, each question with its verdict, robustness. A failure is shown as
+//! a story with one lane per cache line: what reached the cache in which order, when each line was last written back,
+//! what the crash left, and what recovery did with it.
 
 use std::fmt::Write as _;
 
@@ -13,21 +13,21 @@ use crashproof_litmus::{LocId, Op, QueryKind, Test};
 use crashproof_report::grid::{Align, Grid};
 use crashproof_report::style::{BAD, FAINT, GOOD, STRONG, UNSURE, mark, paint};
 
-/// How much to say.
+/// The level of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Detail {
     /// Only what fails.
     Quiet,
     /// Everything, long tables cut.
     Normal,
-    /// Everything in full, with how it came to a robustness violation.
+    /// Everything in full, and how robustness violations arise.
     Verbose,
 }
 
 /// Outcomes shown before the table is cut.
 const OUTCOMES_SHOWN: usize = 16;
 
-/// Locations that a table of outcomes has room for.
+/// The most locations that a table of outcomes can show.
 const COLUMNS: usize = 14;
 
 /// The answer about one test.
@@ -70,7 +70,7 @@ impl View<'_> {
             }
             text.push_str(&grid.lines(4, "  ", Align::Right));
         } else {
-            // Too wide for a table: only what is not as at the start.
+            // Too wide for a table: shows only what differs from the initial state.
             for state in answer.states.iter().take(self.shown()) {
                 let changed = order.iter().filter(|id| cell(id, state) != self.test.location(**id).init);
                 let cells: Vec<String> =
@@ -195,7 +195,7 @@ impl View<'_> {
     }
 }
 
-/// A story as a table: a row a step, a lane a cache line.
+/// A story as a table: a row per step, a lane per cache line.
 struct Lanes<'a> {
     view: &'a View<'a>,
     grid: Grid,
@@ -238,7 +238,7 @@ impl<'a> Lanes<'a> {
             };
             let label = format!("{}  {}", paint(FAINT, who), test.text(instruction));
             let location = instruction.op.location().map(|at| test.location(at));
-            // Exactly known only for engines that say when each line was last written back.
+            // Known exactly only for engines that report when each line was last written back.
             let fate = |line: usize| match chapter.written_back.get(line) {
                 Some(&last) if index < last => paint(GOOD, " kept"),
                 Some(_) => paint(BAD, " lost"),
@@ -308,7 +308,7 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// What a flush did: `clflush` is done at once, the others with the next fence.
+/// The effect of a flush: `clflush` completes at once, the others with the next fence.
 fn flushed(op: &Op) -> String {
     paint(FAINT, if matches!(op, Op::Flush(_)) { "written back" } else { "write-back begins" })
 }
@@ -331,7 +331,7 @@ fn grouped(digits: &str) -> String {
     out
 }
 
-/// The last lines of a run over several tests.
+/// The last lines of a run with several tests.
 pub(crate) fn summary(passed: usize, failed: usize, unknown: usize, invalid: usize) -> String {
     let mut parts = vec![format!("{passed} passed"), format!("{failed} failed")];
     if unknown > 0 {

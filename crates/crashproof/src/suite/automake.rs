@@ -1,15 +1,17 @@
 //! The tests of an automake project: the variable TESTS of its makefiles, in all SUBDIRS.
 //!
-//! `make check TESTS=` builds what the tests need and runs none of them.
+//! `make check TESTS=` builds the prerequisites of the tests without running them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crashproof_report::suite::Outcome;
+
 use crate::suite::case::{Case, Cases};
 use crashproof_toolchain::output;
 
-/// The target that prints what is asked for, a variable per line.
+/// A target that prints variables, one per line.
 const PRINT: &str = "crashproof-print-tests:\n\
                      \t@echo 'TESTS=$(TESTS)'\n\
                      \t@echo 'XFAIL_TESTS=$(XFAIL_TESTS)'\n\
@@ -17,7 +19,7 @@ const PRINT: &str = "crashproof-print-tests:\n\
                      \t@echo 'srcdir=$(srcdir)'\n\
                      \t@echo 'ENVIRONMENT=$(AM_TESTS_ENVIRONMENT) $(TESTS_ENVIRONMENT)'\n";
 
-/// What a makefile says of its tests.
+/// A makefile's variables about its tests.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Variables {
     tests: Vec<String>,
@@ -97,15 +99,15 @@ fn ask(directory: &Path) -> Result<Variables, String> {
 fn case(directory: &Path, group: &str, name: &str, variables: &Variables) -> Case {
     let built = directory.join(name);
     let program = if built.exists() { built } else { directory.join(&variables.sources).join(name) };
-    // libtool leaves a script where the program should be, until it is installed.
+    // libtool puts a script in place of the program until it is installed.
     let hidden =
         program.parent().map(|parent| parent.join(".libs").join(program.file_name().unwrap_or_default()));
     let program = hidden.filter(|hidden| hidden.is_file()).unwrap_or(program);
-    let skipped = variables
+    let unchecked = variables
         .expected_to_fail
         .iter()
         .any(|other| other == name)
-        .then(|| "meant to fail (XFAIL_TESTS): recovery cannot be judged".to_owned());
+        .then(|| (Outcome::Skipped, "meant to fail (XFAIL_TESTS): recovery cannot be judged".to_owned()));
     let variable = |(name, value): &(String, String)| (OsString::from(name), OsString::from(value));
     let mut environment: Vec<(OsString, OsString)> = variables.environment.iter().map(variable).collect();
     environment.push(("srcdir".into(), variables.sources.clone().into()));
@@ -115,7 +117,7 @@ fn case(directory: &Path, group: &str, name: &str, variables: &Variables) -> Cas
         program,
         directory: directory.to_owned(),
         environment,
-        skipped,
+        unchecked,
         ..Case::default()
     }
 }
@@ -133,6 +135,6 @@ mod tests {
         assert_eq!(variables.below, ["lib", ".", "tests"]);
         assert_eq!(variables.environment, [("LOG_DIR".into(), "/tmp/a b".into()), ("X".into(), "1".into())]);
         let case = case(Path::new("/b"), "", "append", &variables);
-        assert!(case.skipped.is_some());
+        assert!(case.unchecked.is_some());
     }
 }

@@ -1,7 +1,9 @@
-//! A test of a suite: a command that is checked by itself.
+//! A test of a suite: a command that is checked separately.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+
+use crashproof_report::suite::Outcome;
 
 /// One test.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,31 +15,31 @@ pub(crate) struct Case {
     /// The program, built with crashproof.
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<OsString>,
-    /// Where it runs.
+    /// The working directory.
     pub(crate) directory: PathBuf,
-    /// What it finds in the environment besides.
+    /// Additional environment variables.
     pub(crate) environment: Vec<(OsString, OsString)>,
-    /// Why it is not checked, if it is not.
-    pub(crate) skipped: Option<String>,
+    /// Its outcome and the reason, if it is not checked.
+    pub(crate) unchecked: Option<(Outcome, String)>,
     /// Its own limit, in seconds.
     pub(crate) timeout: Option<u64>,
 }
 
-/// The tests of a suite, and what their reader should know.
+/// The tests of a suite, and notes for the reader.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cases {
     pub(crate) all: Vec<Case>,
     pub(crate) notes: Vec<String>,
 }
 
-/// Which tests the user wants.
+/// The user's selection of tests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
-    /// One of these is part of the name; all names if there are none.
+    /// Substrings, one of which the name must contain; all tests if empty.
     pub(crate) names: Vec<String>,
-    /// None of these is.
+    /// Substrings that the name must not contain.
     pub(crate) skip: Vec<String>,
-    /// Names are meant as a whole.
+    /// Names must match exactly.
     pub(crate) exact: bool,
 }
 

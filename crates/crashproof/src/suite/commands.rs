@@ -1,11 +1,11 @@
-//! A suite that is a list of commands.
+//! A suite given by a list of commands.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::suite::case::Case;
 
-/// A test from a command line, which runs in a directory.
+/// A test from a command line, with its working directory.
 pub(crate) fn case(line: &str, directory: &Path) -> Result<Case, String> {
     let words = shell_words::split(line).map_err(|error| format!("`{line}`: {error}"))?;
     let is_variable = |word: &&String| {
@@ -27,14 +27,14 @@ pub(crate) fn case(line: &str, directory: &Path) -> Result<Case, String> {
     })
 }
 
-/// A program by its name alone, as a shell finds it.
+/// Resolves a program name through PATH.
 fn found(name: &str) -> PathBuf {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&paths).map(|path| path.join(name)).find(|path| path.is_file());
     found.unwrap_or_else(|| name.into())
 }
 
-/// The tests in a file: a command per line, `#` begins a comment.
+/// The tests in a file: a command per line; `#` begins a comment.
 pub(crate) fn read(file: &Path) -> Result<Vec<Case>, String> {
     let text = crashproof_findings::text_file::read(file)
         .map_err(|error| format!("cannot read {}: {error}", file.display()))?;

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::suite::case::{Case, Cases};
 use crate::suite::options::RunIgnored;
+use crashproof_report::suite::Outcome;
 use crashproof_toolchain::output;
 
 /// The tests of a build directory.
@@ -39,15 +40,14 @@ fn parse(listed: &Value, directory: &Path, ignored: RunIgnored) -> Cases {
         let is_set = |wanted: &str| property(wanted).is_some_and(|value| value == true);
         let place = property("WORKING_DIRECTORY").and_then(|value| value.as_str().map(PathBuf::from));
         let place = place.unwrap_or_else(|| directory.to_owned());
-        let skipped = match words.first() {
-            // ctest lists it all the same: its program is not built.
-            None => Some("its program was not built".to_owned()),
+        let skipped = |why: &str| Some((Outcome::Skipped, why.to_owned()));
+        let unchecked = match words.first() {
             _ if is_set("DISABLED") && ignored == RunIgnored::Default => {
-                Some("disabled (--run-ignored all)".to_owned())
+                skipped("disabled (--run-ignored all)")
             }
-            _ if is_set("WILL_FAIL") => {
-                Some("meant to fail (WILL_FAIL): recovery cannot be judged".to_owned())
-            }
+            _ if is_set("WILL_FAIL") => skipped("meant to fail (WILL_FAIL): recovery cannot be judged"),
+            // ctest lists it although its program has not been built, and would fail it.
+            None => Some((Outcome::Unknown, "its program was not built".to_owned())),
             _ => None,
         };
         if ignored == RunIgnored::Only && !is_set("DISABLED") {
@@ -63,7 +63,7 @@ fn parse(listed: &Value, directory: &Path, ignored: RunIgnored) -> Cases {
             arguments: words.iter().skip(1).map(OsString::from).collect(),
             environment: environment.map(|(name, value)| (name.into(), value.into())).collect(),
             directory: place,
-            skipped,
+            unchecked,
             timeout: None,
         });
     }
@@ -90,7 +90,14 @@ mod tests {
             (Some("/b/append"), Some("/b/sub"))
         );
         assert_eq!(cases[0].environment, [("A".into(), "b=c".into())]);
-        assert!(cases[0].skipped.is_none() && cases[1..].iter().all(|case| case.skipped.is_some()));
+        let outcomes: Vec<_> =
+            cases.iter().map(|case| case.unchecked.as_ref().map(|(outcome, _)| *outcome)).collect();
+        let skipped = Some(Outcome::Skipped);
+        assert_eq!(
+            outcomes,
+            [None, skipped, skipped, Some(Outcome::Unknown)],
+            "nothing is said of what is not built"
+        );
         assert_eq!(parse(&listed, Path::new("/b"), RunIgnored::Only).all.len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Options of commands that check whole suites; their names are those of nextest and of `crashproof check`.
+//! Options of commands that check whole suites, named as in nextest and `crashproof check`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ pub(crate) enum Format {
     Junit,
 }
 
-/// A format, and the file it goes to if not to standard output.
+/// A format, and its file if not standard output.
 pub(crate) type Sink = (Format, Option<PathBuf>);
 
 fn sink(text: &str) -> Result<Sink, String> {
@@ -87,7 +87,7 @@ fn sink(text: &str) -> Result<Sink, String> {
 }
 
 impl Running {
-    /// Where the results go; text goes to standard output unless something else does.
+    /// The destinations of the results; text goes to standard output unless another format does.
     pub(crate) fn sinks(&self) -> Result<Vec<Sink>, String> {
         let mut sinks = self.format.clone();
         sinks.extend(self.junit.iter().map(|file| (Format::Junit, Some(file.clone()))));
@@ -100,7 +100,7 @@ impl Running {
     }
 }
 
-/// What each check is told; see `crashproof check --help`.
+/// Options passed to each check; see `crashproof check --help`.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Check")]
 pub(crate) struct Checking {
@@ -155,7 +155,7 @@ pub(crate) struct Checking {
 }
 
 impl Checking {
-    /// The same for `crashproof check`, which may run in another directory.
+    /// The same as arguments for `crashproof check`, which may run in another directory.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let mut words: Vec<OsString> = Vec::new();

@@ -1,5 +1,5 @@
-//! Checks the tests of a suite, several at a time, each in a `crashproof check` of its own: in its directory, with its
-//! environment, and with a limit of its own, so that whatever becomes of one test, the others are reported.
+//! Checks the tests of a suite, several in parallel, each in a separate `crashproof check`: in its directory, with its
+//! environment and its own limit, so that the other tests are reported whatever happens to one.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -20,12 +20,12 @@ use crate::signals::{Orderly, Scratch};
 use crate::suite::case::{Case, Cases};
 use crate::suite::options::{Checking, Format, Running, Sink, StatusLevel};
 
-/// Time that a check has to report what it knows when its time is over.
+/// Time for a check to report its findings when its time is up.
 const GRACE: Duration = Duration::from_secs(10);
-/// How often a check is looked at.
+/// How often a check is polled.
 const TICK: Duration = Duration::from_millis(5);
 
-/// What all workers share.
+/// State shared by all workers.
 struct Shared<'a> {
     waiting: Mutex<VecDeque<(usize, Case)>>,
     stop: AtomicBool,
@@ -33,7 +33,7 @@ struct Shared<'a> {
     scratch: Scratch,
     running: &'a Running,
     checking: Vec<std::ffi::OsString>,
-    /// Workers of each check.
+    /// Number of workers per check.
     jobs: usize,
     color: bool,
 }
@@ -95,8 +95,8 @@ fn write(suite: &Suite, (format, file): &Sink) -> io::Result<()> {
 }
 
 fn check_all(cases: Cases, running: &Running, checking: &Checking, text: bool) -> io::Result<Suite> {
-    let (skipped, wanted): (Vec<_>, Vec<_>) =
-        cases.all.into_iter().enumerate().partition(|(_, case)| case.skipped.is_some());
+    let (unchecked, wanted): (Vec<_>, Vec<_>) =
+        cases.all.into_iter().enumerate().partition(|(_, case)| case.unchecked.is_some());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = running.test_threads.map_or(cores, usize::from).min(wanted.len()).max(1);
     if text {
@@ -114,14 +114,16 @@ fn check_all(cases: Cases, running: &Running, checking: &Checking, text: bool) -
         jobs: (cores / threads).max(1),
         color: text && !matches!(anstream::AutoStream::choice(&io::stdout()), anstream::ColorChoice::Never),
     };
-    let mut results: Vec<(usize, Tested)> = skipped
+    let mut results: Vec<(usize, Tested)> = unchecked
         .into_iter()
-        .map(|(number, case)| {
-            (number, tested(&case, Outcome::Skipped, case.skipped.clone().unwrap_or_default()))
+        .filter_map(|(number, case)| {
+            let (outcome, why) = case.unchecked.clone()?;
+            Some((number, tested(&case, outcome, why)))
         })
         .collect();
-    if text && running.status_level == StatusLevel::All {
-        results.iter().for_each(|(_, test)| anstream::println!("{}", test.line()));
+    let given = results.len();
+    if text {
+        results.iter().for_each(|(_, test)| show(test, running.status_level));
     }
     let (sender, receiver) = channel();
     std::thread::scope(|scope| {
@@ -141,7 +143,7 @@ fn check_all(cases: Cases, running: &Running, checking: &Checking, text: bool) -
         }
     });
     results.sort_by_key(|result| result.0);
-    let done = results.iter().filter(|(_, test)| test.outcome != Outcome::Skipped).count();
+    let done = results.len() - given;
     let mut notes = cases.notes;
     if shared.asked.asked() {
         notes.push("interrupted".into());
@@ -150,10 +152,14 @@ fn check_all(cases: Cases, running: &Running, checking: &Checking, text: bool) -
     Ok(Suite { tested, not_run: total - done, notes, seconds: 0.0 })
 }
 
-/// Prints a test's line, and its report if it is not as it should be.
+/// Prints a test's line, and its report unless it passed.
 fn show(test: &Tested, level: StatusLevel) {
     let bad = matches!(test.outcome, Outcome::Failed | Outcome::Unknown);
-    if level >= StatusLevel::Pass || level == StatusLevel::Fail && bad {
+    let skipped = test.outcome == Outcome::Skipped;
+    if level == StatusLevel::All
+        || !skipped && level >= StatusLevel::Pass
+        || level == StatusLevel::Fail && bad
+    {
         anstream::println!("{}", test.line());
         if bad && !test.report.is_empty() {
             anstream::println!("\n{}\n", test.report.trim_end());
@@ -193,11 +199,12 @@ fn check(shared: &Shared, number: usize, case: &Case) -> io::Result<Tested> {
     let file = |end: &str| shared.scratch.path().join(format!("{number}.{end}"));
     let (json, text, errors) = (file("json"), file("out"), file("err"));
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("check").arg(&case.program).args(&shared.checking);
+    // Only the program runs there: reports name sources from here, and what a replay needs is kept here.
+    command.arg("check").arg(&case.program).arg("--directory").arg(&case.directory).args(&shared.checking);
     let mut to_file = std::ffi::OsString::from("--format=json=");
     to_file.push(&json);
     command.arg(to_file).arg(format!("--jobs={}", shared.jobs)).arg("--").args(&case.arguments);
-    command.current_dir(&case.directory).envs(case.environment.iter().map(|(name, value)| (name, value)));
+    command.envs(case.environment.iter().map(|(name, value)| (name, value)));
     command.env("CRASHPROOF_PROGRESS", "never").env("COLUMNS", width().to_string());
     if shared.color {
         command.env("CLICOLOR_FORCE", "1");
@@ -219,7 +226,7 @@ fn check(shared: &Shared, number: usize, case: &Case) -> io::Result<Tested> {
         _ => String::new(),
     };
     for path in [json, text, file("err")] {
-        // The directory goes in the end.
+        // The directory will be removed anyway.
         let _ = std::fs::remove_file(path);
     }
     if test.report.is_empty() && matches!(test.outcome, Outcome::Failed | Outcome::Unknown) {
@@ -228,7 +235,8 @@ fn check(shared: &Shared, number: usize, case: &Case) -> io::Result<Tested> {
     Ok(test)
 }
 
-/// Waits for a check; after its time, or if the user wants to stop, it is asked to end. Says whether its time was over.
+/// Waits for a check, which is asked to end when its time is up or the user interrupts. Returns whether its time was
+/// up.
 pub(crate) fn wait(
     mut child: Child,
     limit: Duration,
@@ -254,21 +262,21 @@ pub(crate) fn wait(
     }
 }
 
-/// Asks a check to report what it knows, and to end.
+/// Asks a check to report its findings and end.
 #[allow(unsafe_code, reason = "sending a signal")]
 fn interrupt(child: &Child) {
     if let Ok(id) = i32::try_from(child.id()) {
-        // SAFETY: the child was not waited for, so the number is its own.
+        // SAFETY: the child has not been waited for, so the id is its own.
         unsafe { libc::kill(id, libc::SIGTERM) };
     }
 }
 
-/// What a check found, in a line.
+/// The result of a check as a line.
 fn judge(case: &Case, status: ExitStatus, report: &Value, errors: &str) -> Tested {
     let findings: Vec<Value> = report["findings"].as_array().cloned().unwrap_or_default();
     let (outcome, message) = match status.code() {
         Some(0) => (Outcome::Passed, figures(report)),
-        Some(1) => (Outcome::Failed, first_error(&findings, &case.directory)),
+        Some(1) => (Outcome::Failed, first_error(&findings)),
         Some(3) if report["not_covered"].is_array() => not_covered(report),
         _ => broken(errors),
     };
@@ -284,14 +292,12 @@ fn figures(report: &Value) -> String {
     format!("{}, {recoveries}", count("failure_points", "crash point"))
 }
 
-fn first_error(findings: &[Value], directory: &Path) -> String {
+fn first_error(findings: &[Value]) -> String {
     let errors: Vec<&Value> = findings.iter().filter(|it| it["level"] == "error").collect();
     let Some(first) = errors.first() else { return String::new() };
     let more = if errors.len() > 1 { format!(" (and {} more)", errors.len() - 1) } else { String::new() };
     let text = |name: &str| first[name].as_str().unwrap_or_default().to_owned();
-    // The report is from where the test runs, the line from where the user is.
-    let file = shown(&directory.join(text("file")));
-    format!("{}:{}: {}{more}", file.display(), first["line"], text("rule"))
+    format!("{}:{}: {}{more}", text("file"), first["line"], text("rule"))
 }
 
 fn not_covered(report: &Value) -> (Outcome, String) {
@@ -308,7 +314,7 @@ fn not_covered(report: &Value) -> (Outcome, String) {
     }
 }
 
-/// A check that could not be made.
+/// A check that failed to run.
 fn broken(errors: &str) -> (Outcome, String) {
     let line = errors.lines().find_map(|line| line.strip_prefix("crashproof: ")).unwrap_or_default();
     if line.contains("fails without any crash") {
@@ -318,7 +324,7 @@ fn broken(errors: &str) -> (Outcome, String) {
     (Outcome::Unknown, line.to_owned())
 }
 
-/// A path from the working directory, if it is below.
+/// A path relative to the working directory, if it is below.
 pub(crate) fn shown(path: &Path) -> PathBuf {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(&here).map_or_else(|_| path.to_owned(), Path::to_owned)

@@ -15,11 +15,12 @@ use crate::signals::Scratch;
 use crate::suite::case::{Case, Cases, Filter};
 use crate::suite::options::RunIgnored;
 use crate::suite::runner;
+use crashproof_report::suite::Outcome;
 
 /// Time for a test binary to list its tests.
 const LISTING: Duration = Duration::from_secs(60);
 
-/// A program that cargo built.
+/// A program built by cargo.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Artifact {
     package: String,
@@ -30,9 +31,9 @@ pub(crate) struct Artifact {
     name: String,
     source: PathBuf,
     doctest: bool,
-    /// None for libraries.
+    /// `None` for libraries.
     pub(crate) program: Option<PathBuf>,
-    /// Built with a test harness, or in place of one?
+    /// Built with a test harness, or a test without one?
     test: bool,
 }
 
@@ -54,7 +55,7 @@ impl Artifact {
         })
     }
 
-    /// As nextest calls it.
+    /// The name used by nextest.
     fn label(&self) -> String {
         match self.kind.as_str() {
             "test" => format!("{}::{}", self.package, self.name),
@@ -81,7 +82,7 @@ fn package_name(id: &str) -> String {
     }
 }
 
-/// Runs a build that prints JSON messages; the programs it made. None if it failed, which cargo has explained.
+/// Runs a build that prints JSON messages; returns the programs built. `None` if it failed, which cargo has reported.
 pub(crate) fn build(mut cargo: Command, arguments: &[OsString]) -> io::Result<Option<Vec<Artifact>>> {
     cargo.args(arguments).arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
     let mut child = cargo.spawn()?;
@@ -95,7 +96,7 @@ pub(crate) fn build(mut cargo: Command, arguments: &[OsString]) -> io::Result<Op
     Ok(child.wait()?.success().then_some(artifacts))
 }
 
-/// Which of the tests of binaries are wanted, and what they are given.
+/// The selected tests of binaries, and their arguments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     pub(crate) filter: Filter,
@@ -103,7 +104,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// What follows `--`, as `cargo test` takes it: names, and options of the test harness.
+    /// Parses what follows `--`, as for `cargo test`: names, and options of the test harness.
     pub(crate) fn read(names: &[String], rest: &[OsString], ignored: &mut RunIgnored) -> Selection {
         let mut selection = Selection {
             filter: Filter { names: names.to_vec(), ..Filter::default() },
@@ -115,7 +116,7 @@ impl Selection {
                 "--exact" => selection.filter.exact = true,
                 "--ignored" => *ignored = RunIgnored::Only,
                 "--include-ignored" => *ignored = RunIgnored::All,
-                // One test at a time is checked anyway.
+                // Each check runs one test at a time anyway.
                 "--test-threads" => {
                     rest.next();
                 }
@@ -163,9 +164,10 @@ pub(crate) fn cases(artifacts: &[Artifact], selection: &Selection, ignored: RunI
                 continue;
             }
             let is_ignored = marked.iter().any(|other| other.0 == name);
-            let skipped = match ignored {
-                _ if kind == "benchmark" => Some("a benchmark; check what it calls in a test".to_owned()),
-                RunIgnored::Default if is_ignored => Some("ignored (--run-ignored all)".to_owned()),
+            let skipped = |why: &str| Some((Outcome::Skipped, why.to_owned()));
+            let unchecked = match ignored {
+                _ if kind == "benchmark" => skipped("a benchmark; check what it calls in a test"),
+                RunIgnored::Default if is_ignored => skipped("ignored (--run-ignored all)"),
                 RunIgnored::Only if !is_ignored => continue,
                 _ => None,
             };
@@ -175,7 +177,7 @@ pub(crate) fn cases(artifacts: &[Artifact], selection: &Selection, ignored: RunI
                 arguments.push("--ignored".into());
             }
             arguments.extend(selection.arguments.iter().cloned());
-            cases.all.push(Case { name, arguments, skipped, ..whole.clone() });
+            cases.all.push(Case { name, arguments, unchecked, ..whole.clone() });
         }
     }
     // Dependencies are not tested either.
@@ -194,7 +196,7 @@ pub(crate) fn cases(artifacts: &[Artifact], selection: &Selection, ignored: RunI
     Ok(cases)
 }
 
-/// A test binary as one test, with what cargo gives it.
+/// A test binary as one test, with the environment that cargo provides.
 fn whole_program(artifact: &Artifact, program: &Path) -> Case {
     let directory = artifact.manifest.parent().unwrap_or(Path::new("/")).to_owned();
     let mut libraries: Vec<PathBuf> = program.parent().map(Path::to_owned).into_iter().collect();
@@ -212,14 +214,14 @@ fn whole_program(artifact: &Artifact, program: &Path) -> Case {
     Case { group, program, directory, environment, ..Case::default() }
 }
 
-/// Has the program a test harness that can list its tests, as far as its text shows? One without would run instead, and
-/// leave its pools as they are after the test.
+/// Does the program contain a test harness that can list its tests, judging by its text? Without one it would run
+/// instead, and leave its pools as they are after the test.
 fn has_harness(program: &Path) -> bool {
     let option = b"test-threads";
     std::fs::read(program).is_ok_and(|bytes| bytes.windows(option.len()).any(|window| window == option))
 }
 
-/// The tests that a binary lists, with their kinds; none if it does not do so.
+/// The tests that a binary lists, with their kinds; `None` if it cannot.
 fn list(whole: &Case, scratch: &Scratch, more: &[&str]) -> io::Result<Option<Vec<(String, String)>>> {
     let file = scratch.path().join("list");
     let mut command = Command::new(&whole.program);
@@ -231,7 +233,7 @@ fn list(whole: &Case, scratch: &Scratch, more: &[&str]) -> io::Result<Option<Vec
     Ok(if status.success() && !late { parse_list(&text) } else { None })
 }
 
-/// `name: test` and `name: benchmark`, a line each.
+/// `name: test` and `name: benchmark`, one per line.
 fn parse_list(text: &str) -> Option<Vec<(String, String)>> {
     let line = |line: &str| {
         let (name, kind) = line.rsplit_once(": ")?;
@@ -240,7 +242,7 @@ fn parse_list(text: &str) -> Option<Vec<(String, String)>> {
     text.lines().filter(|line| !line.trim().is_empty()).map(line).collect()
 }
 
-/// Has the library examples in its documentation, as far as its own directory shows?
+/// Does the library's documentation contain examples, judging by its own directory?
 fn has_doctests(artifact: &Artifact) -> bool {
     let mut open: Vec<PathBuf> = artifact.source.parent().map(Path::to_owned).into_iter().collect();
     while let Some(directory) = open.pop() {

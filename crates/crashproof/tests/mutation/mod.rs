@@ -1,7 +1,7 @@
-//! Damaged inputs for parsers: made from good ones by a generator with a seed, and shrunk when a parser panics.
+//! Damaged inputs for parsers: generated from good ones with a seed, and shrunk when a parser panics.
 //!
-//! `CRASHPROOF_INPUTS` sets how many inputs each parser gets, `PROPTEST_RNG_SEED` the seed; `make soak` sets both. What
-//! fails is saved below the directory for temporary files.
+//! `CRASHPROOF_INPUTS` sets the number of inputs per parser, `PROPTEST_RNG_SEED` the seed; `make soak` sets both.
+//! Failing inputs are saved below the temporary directory.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -21,7 +21,7 @@ impl Random {
     }
 }
 
-/// What parsers have stumbled over elsewhere.
+/// Inputs that have broken parsers elsewhere.
 const TROUBLE: [&[u8]; 20] = [
     b"18446744073709551615",
     b"18446744073709551616",
@@ -61,7 +61,7 @@ pub(crate) fn damaged(random: &mut Random, inputs: &[Vec<u8>]) -> Vec<u8> {
             }
             4 => drop(bytes.splice(at..at, TROUBLE[random.below(TROUBLE.len())].iter().copied())),
             5 => {
-                // The end of another one.
+                // The end of another input.
                 let other = &inputs[random.below(inputs.len())];
                 let from = random.below(other.len() + 1);
                 bytes.truncate(at);
@@ -69,7 +69,7 @@ pub(crate) fn damaged(random: &mut Random, inputs: &[Vec<u8>]) -> Vec<u8> {
             }
             6 => bytes.truncate(at),
             7 => {
-                // Far deeper than anybody writes.
+                // Nested far deeper than real input.
                 let unit = bytes[at..end.max(at)].to_vec();
                 let many = unit.repeat(1 << random.below(10));
                 bytes.splice(at..at, many);
@@ -91,7 +91,7 @@ fn survives(parse: &dyn Fn(&[u8]) -> bool, bytes: &[u8]) -> Option<bool> {
     catch_unwind(AssertUnwindSafe(|| parse(bytes))).ok()
 }
 
-/// The same failure with as few bytes as are easily found.
+/// The same failure with as few bytes as can easily be found.
 fn shrunk(parse: &dyn Fn(&[u8]) -> bool, mut bytes: Vec<u8>) -> Vec<u8> {
     let mut part = bytes.len() / 2;
     while part > 0 {
@@ -115,11 +115,12 @@ pub(crate) fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Gives a parser damaged inputs; `parse` says whether it accepted one. Panics with the smallest input that makes it panic.
+/// Runs a parser on damaged inputs; `parse` returns whether it accepted one. Panics with the smallest input that makes
+/// it panic.
 pub(crate) fn try_all(name: &str, inputs: &[Vec<u8>], default: u64, parse: &dyn Fn(&[u8]) -> bool) {
     assert!(!inputs.is_empty(), "{name}: nothing to begin with");
     for input in inputs {
-        // Else the damaged ones would show nothing but that it refuses what it always refuses.
+        // Otherwise the damaged ones would only show that it rejects everything.
         assert!(parse(input), "{name}: refused before any damage: {}", String::from_utf8_lossy(input));
     }
     let mut random = Random::new(number("PROPTEST_RNG_SEED", 1));

@@ -1,5 +1,5 @@
-//! Which processes run a program under test. Their command lines say so; their `exe` links do not, because the sandbox has
-//! file systems of its own.
+//! Lists the processes that run a program under test, by their command lines; their `exe` links do not help, because
+//! the sandbox has separate file systems.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ pub(crate) fn running(program: &Path) -> Vec<String> {
     let runs = |line: &String| {
         let mut words = line.split('\0');
         let first = words.next().unwrap_or_default();
-        // Recoveries are started by way of the loader.
+        // Recoveries are started through the loader.
         Path::new(first).starts_with(program)
             || first.contains("/ld-") && words.any(|word| Path::new(word).starts_with(program))
     };

@@ -1,21 +1,21 @@
-//! Writes what the engines answer now into a program, where it differs from what the program says.
+//! Writes the engines' current answers into a program where they differ from its expectations.
 
 use std::path::Path;
 
 use crate::engines::{self, Answer, Finding};
 use crate::header::{Engine, Program, Variant, directive, mark_of};
 
-/// A line, and which one it was.
+/// A line, and its original index.
 type Line = (Option<usize>, String);
 
-/// Rewrites the expectations of a program that are not met, except those that are known to be wrong.
+/// Rewrites the unmet expectations of a program, except those known to be wrong.
 pub(crate) fn bless(program: &Program) {
     let mut lines: Vec<Line> =
         program.text.lines().enumerate().map(|(number, text)| (Some(number), text.to_owned())).collect();
     for engine in Engine::ALL {
         let said: Vec<Option<Vec<String>>> =
             program.variants.iter().map(|variant| answered(program, variant, engine, &mut lines)).collect();
-        // What no variant has said so far and all have in common is said once.
+        // An answer common to all variants and stated by none is stated once.
         let silent = program.variants.iter().all(|variant| !variant.expected.contains_key(&engine));
         let alone = program.variants.len() == 1 && program.variants[0].name.is_empty();
         if (silent || alone) && said.iter().all(|each| *each == said[0]) {
@@ -36,7 +36,7 @@ pub(crate) fn bless(program: &Program) {
     }
 }
 
-/// What one variant has to say of an engine from now on; `None` if it is right as it is.
+/// The new expectation of one variant for an engine; `None` if it is already right.
 fn answered(program: &Program, variant: &Variant, engine: Engine, lines: &mut [Line]) -> Option<Vec<String>> {
     let expected = variant.expected.get(&engine);
     let skipped = expected.is_some_and(|expected| expected.kind() == "skipped");
@@ -56,7 +56,7 @@ fn answered(program: &Program, variant: &Variant, engine: Engine, lines: &mut [L
     (!right).then(|| replacement(program, variant, engine, &answer, lines))
 }
 
-/// The lines that expect this answer; marks are set where they are missing.
+/// The lines that expect this answer; adds missing marks.
 fn replacement(
     program: &Program,
     variant: &Variant,
@@ -79,7 +79,7 @@ fn replacement(
         let what = if proves { "refuted" } else { finding.rule.as_str() };
         let line = match mark(program, finding, lines) {
             Some(mark) => format!("//@ {engine}: {what} at {mark}"),
-            // Such as a deadlock, which is nowhere in particular.
+            // For example a deadlock, which has no particular place.
             None => {
                 format!("//@ {engine}: {what} ({})", bare(finding.text.lines().next().unwrap_or_default()))
             }
@@ -102,12 +102,12 @@ fn replacement(
     said
 }
 
-/// The part of a reason that names no place and has nothing the syntax of expectations keeps for itself.
+/// The part of a reason without places and without characters reserved by the syntax of expectations.
 fn bare(reason: &str) -> String {
     let line = reason.trim().lines().next().unwrap_or_default();
     let mut parts = vec![String::new()];
     for word in line.split_whitespace() {
-        // Paths differ from machine to machine, and numbers of lines from day to day.
+        // Paths differ between machines, and line numbers change.
         if word.contains('/') || word.starts_with('(') {
             parts.push(String::new());
             continue;
@@ -122,7 +122,7 @@ fn bare(reason: &str) -> String {
     longest.trim_end_matches([')', ',']).to_owned()
 }
 
-/// The mark of a finding's line, made if there is none; `None` if the finding has no place.
+/// The mark of a finding's line, added if missing; `None` if the finding has no place.
 fn mark(program: &Program, finding: &Finding, lines: &mut [Line]) -> Option<String> {
     let name = Path::new(&finding.file).file_name();
     let number = usize::try_from(finding.line).ok()?.checked_sub(1)?;
@@ -147,13 +147,13 @@ fn mark(program: &Program, finding: &Finding, lines: &mut [Line]) -> Option<Stri
     Some(name)
 }
 
-/// Puts lines in the place of those that spoke of an engine, in the section of a variant or in the common one.
+/// Replaces the lines about an engine, in the section of a variant or the common one.
 fn replace(lines: &mut Vec<Line>, variant: Option<usize>, engine: Engine, said: Vec<String>) {
     let section = variant.map_or(0, |index| index + 1);
     let figures = said.iter().any(|line| line.starts_with("//@ figures:"));
     let mut current = 0;
     let mut at = None;
-    // Behind what the program says of itself.
+    // After the program's other directives.
     let mut end = lines.iter().take_while(|(_, line)| line.starts_with("// ")).count();
     let mut kept = Vec::new();
     for line in lines.drain(..) {

@@ -1,9 +1,9 @@
-//! The corpus's correct structures in the columns of the papers: Jaaru's Figure 14 (executions, time, failure points, what
-//! an eager checker would run), PSan's Table 3 (time of an execution with and without robustness) and redundant flushes,
-//! and how the figures grow with the number of operations.
+//! The corpus's correct structures in the terms of the papers: Jaaru's Figure 14 (executions, time, failure points, and
+//! what an eager checker would run), PSan's Table 3 (time of an execution with and without robustness) and redundant
+//! flushes, and how these grow with the number of operations.
 //!
-//! What is measured is kept in `corpus/expected/comparisons.txt` and `growth.txt`; everything but times must be the same
-//! again. The chapter of the book and its picture are made of what is kept.
+//! Measurements are recorded in `corpus/expected/comparisons.txt` and `growth.txt`; everything except times must be
+//! reproduced exactly. The book's chapter and its picture are generated from the records.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::corpus::{self, processor_seconds};
 use crate::engines::Answer;
 use crate::header::{Engine, Program, Variant};
 
-/// Structures whose pools hold any number of operations (`-DSTEPS=N` of `driver.h`).
+/// Structures whose pools can hold any number of operations (`-DSTEPS=N` of `driver.h`).
 const GROWING: [&str; 4] = ["bwtree.cpp", "clht_lock.c", "durable_set.c", "masstree.cpp"];
 const OPERATIONS: [u64; 4] = [1, 10, 100, 1000];
 
@@ -33,7 +33,7 @@ fn timed(program: &Program, variant: &Variant) -> (Answer, f64) {
     (answer, processor_seconds() - before)
 }
 
-/// Executions of `places` that did nothing, as the report counts them.
+/// Redundant executions of `places`, as counted in the report.
 fn redundant(answer: &Answer, rule: &str) -> u64 {
     let of =
         answer.findings.iter().filter(|finding| finding.rule == rule && !finding.file.contains("libpmem"));
@@ -79,7 +79,7 @@ fn growth(program: &Program) -> Vec<String> {
     lines
 }
 
-/// Measures everything, and keeps it or holds it against what is kept.
+/// Measures everything, and records it or compares it with the record.
 pub(crate) fn trial(root: &Path, programs: &[Arc<Program>], blessing: bool) -> Result<(), String> {
     let comparisons: Vec<String> = programs.iter().filter_map(|program| comparison(program)).collect();
     let growth: Vec<String> = programs.iter().flat_map(|program| growth(program)).collect();

@@ -1,10 +1,10 @@
-//! The corpus: structures of a few hundred lines below `tests/programs/corpus`, right as they are, with seeded bugs.
+//! The corpus: structures of a few hundred lines below `tests/programs/corpus`, correct by default, with seeded bugs.
 //!
-//! A variant says what is wrong with it (`//@ bug: CLASS at MARK`) or nothing, if it is right. Three engines judge it:
-//! `check` as it is; `robust`, which is check on a build whose recovery verifies nothing (`-DSILENT`), so that what is
-//! found is found without a failing recovery; and `lint`. What each of them says of each variant is kept in
-//! `corpus/expected`. Beyond that, and whatever is kept there, a bug must be found by some engine in a marked line, and a
-//! variant without a bug must not be accused. Where that fails the variant says so: `//@ wrong ENGINE: reason`.
+//! A variant states its bug (`//@ bug: CLASS at MARK`), or nothing if it is correct. Three engines judge it: `check`;
+//! `robust`, which is check on a build whose recovery verifies nothing (`-DSILENT`), so that bugs are found without a
+//! failing recovery; and `lint`. Their answers for each variant are recorded in `corpus/expected`. In addition,
+//! regardless of the record, some engine must find a bug in a marked line, and a variant without a bug must have no
+//! findings. Exceptions are stated in the variant: `//@ wrong ENGINE: reason`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,11 +15,11 @@ use crate::engines::{self, Answer, Finding};
 use crate::header::{Bug, Engine, Program, Variant, mark_of};
 use crate::papers;
 
-/// What the three engines say of one variant.
+/// The answers of the three engines for one variant.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) said: BTreeMap<Engine, String>,
-    /// The same of the correct variant, as far as it is known.
+    /// Those for the correct variant, as far as known.
     correct: BTreeMap<Engine, String>,
     /// check names the class of the bug.
     classed: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Row {
 
 const ENGINES: [Engine; 3] = [Engine::Check, Engine::Robust, Engine::Lint];
 
-/// Classes that a flush or a fence in the right place would cure.
+/// Classes that a correctly placed flush or fence would fix.
 const FLUSHES: [&str; 6] = [
     "never-flushed",
     "flushed-too-late",
@@ -60,13 +60,13 @@ pub(crate) fn ask(engine: Engine, program: &Program, variant: &Variant) -> Optio
     } else {
         vec!["-DSILENT".into()]
     });
-    // A recovery that trusts what it reads can go astray in many ways; the first thousand will do.
+    // A recovery that trusts what it reads can fail in many ways; the first thousand suffice.
     let limit = ["--max-recoveries", "1000"].map(str::to_owned);
     silent.flags.entry(Engine::Check).or_default().extend(limit);
     Some(engines::ask(Engine::Check, program, &silent))
 }
 
-/// A line by its mark, or by its code: numbers change with every line of expectation.
+/// A line by its mark or its code: line numbers change with every expectation.
 fn place(program: &Program, finding: &Finding) -> String {
     let file = std::path::Path::new(&finding.file).file_name().unwrap_or_default();
     if Some(file) != program.path.file_name() {
@@ -90,7 +90,7 @@ pub(crate) fn judge(program: &Program, variant: &Variant) -> Row {
     let redundant = variant.bug.as_ref().is_some_and(|bug| bug.class == "redundant");
     for engine in ENGINES {
         let before = processor_seconds();
-        // A bug that no flush cures is not robustness's to find; a variant without one must be silent.
+        // A bug that no flush fixes is out of scope for robustness; a variant without one must have no findings.
         let flush = |bug: &Bug| bug.class.split('|').any(|class| FLUSHES.contains(&class));
         let curable = variant.name != "all" && variant.bug.as_ref().is_none_or(flush);
         let answer = if engine != Engine::Robust || curable { ask(engine, program, variant) } else { None };
@@ -129,7 +129,7 @@ pub(crate) fn judge(program: &Program, variant: &Variant) -> Row {
     row
 }
 
-/// Whether an engine names a line of the bug, and does not say the same of the correct variant.
+/// Whether an engine names a line of the bug, and does not report the same for the correct variant.
 fn finds(said: &str, correct: &str, variant: &Variant) -> bool {
     let before: Vec<&str> = correct.split(", ").collect();
     let new = said.split(", ").filter(|finding| !before.contains(finding));
@@ -143,14 +143,14 @@ fn accuses(said: &str) -> bool {
     said.split(", ").any(|finding| finding.contains(" at ") && !milder(finding))
 }
 
-/// Whether a cause is the class of a bug. What is never flushed on purpose may be flushed too late by accident, by
-/// somebody who flushes another part of the line.
+/// Whether a cause matches the class of a bug. A line that is deliberately never flushed may accidentally be flushed
+/// late, by code that flushes another part of it.
 fn is_class(class: &str, cause: &str) -> bool {
     let late = ["flushed-too-late", "wrong-order"].contains(&cause);
     class.split('|').any(|class| class == cause || late && FLUSHES.contains(&class))
 }
 
-/// Processor time of all processes that have ended and were waited for; of use if one engine runs at a time.
+/// Processor time of all processes that have ended and were waited for; useful if one engine runs at a time.
 pub(crate) fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
@@ -160,7 +160,7 @@ pub(crate) fn processor_seconds() -> f64 {
 }
 
 impl Row {
-    /// The line that is kept.
+    /// The line to record.
     fn line(&self, variant: &Variant) -> String {
         let mut line = variant.name.clone();
         for engine in ENGINES {
@@ -171,7 +171,7 @@ impl Row {
         line
     }
 
-    /// What is kept of a variant.
+    /// The record of a variant.
     fn kept(program: &Program, variant: &Variant) -> Option<Row> {
         let text = std::fs::read_to_string(kept_in(program)).unwrap_or_default();
         let line = text.lines().find(|line| line.starts_with(&format!("{} |", variant.name)))?;
@@ -199,7 +199,7 @@ impl Row {
         self.said.iter().filter(|(_, said)| accuses(said)).map(|(engine, _)| *engine).collect()
     }
 
-    /// What must hold whatever is kept: bugs are found, right variants are not accused.
+    /// Requirements regardless of the record: bugs are found, correct variants have no findings.
     fn complaints(&self, variant: &Variant) -> Vec<String> {
         let mut complaints = Vec::new();
         match &variant.bug {
@@ -231,7 +231,7 @@ impl Row {
     }
 }
 
-/// What is kept of the variant without a bug.
+/// The record of the variant without a bug.
 fn correct(program: &Program) -> BTreeMap<Engine, String> {
     let variant = program.variants.iter().find(|variant| variant.bug.is_none() && variant.name != "all");
     variant.and_then(|variant| Row::kept(program, variant)).unwrap_or_default().said
@@ -242,12 +242,12 @@ fn kept_in(program: &Program) -> PathBuf {
     program.path.with_file_name("expected").join(format!("{name}.txt"))
 }
 
-/// A line without what differs from run to run.
+/// A line without the parts that differ between runs.
 fn untimed(line: &str) -> &str {
     line.rsplit_once(" | ").map_or(line, |(line, _)| line)
 }
 
-/// Judges one variant against what is kept of it, or keeps it.
+/// Compares one variant with its record, or records it.
 pub(crate) fn trial(program: &Program, variant: &Variant) -> Result<(), String> {
     let row = judge(program, variant);
     let line = row.line(variant);
@@ -262,8 +262,8 @@ pub(crate) fn trial(program: &Program, variant: &Variant) -> Result<(), String> 
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// Keeps what the engines say now of all variants, or of those that `BLESS_TIER` (`quick` or `slow`) names; what is kept
-/// of the others stays. Written after each variant: a run that is interrupted is not lost.
+/// Records the engines' current answers for all variants, or for those selected by `BLESS_TIER` (`quick` or `slow`);
+/// the records of the others remain. Written after each variant, so that an interrupted run loses nothing.
 pub(crate) fn bless(program: &Program) {
     let tier = std::env::var("BLESS_TIER").unwrap_or_default();
     let path = kept_in(program);
@@ -290,7 +290,7 @@ pub(crate) fn bless(program: &Program) {
     }
 }
 
-/// What is kept of all variants of the corpus.
+/// The records of all variants of the corpus.
 pub(crate) struct Table {
     rows: Vec<(String, Variant, Row)>,
 }
@@ -308,7 +308,7 @@ impl Table {
         Table { rows }
     }
 
-    /// How many bugs of some classes an engine found, of those that it judged; without an engine, any of them.
+    /// How many bugs of some classes an engine found, of those it judged; without an engine, any of them.
     fn share(
         &self,
         all: impl Fn(&str) -> bool,
@@ -323,7 +323,7 @@ impl Table {
         (found.iter().filter(|found| **found).count(), found.len())
     }
 
-    /// How many bugs are found, as a table.
+    /// The shares of bugs found, as a table.
     fn shares(&self) -> String {
         let mut text = String::new();
         let flush = |class: &str| class.split('|').any(|class| FLUSHES.contains(&class));
@@ -418,7 +418,7 @@ impl Table {
         text + &papers::section(found)
     }
 
-    /// The shares and what they are of, as in README.
+    /// The shares and their base, as in README.
     pub(crate) fn short(&self) -> String {
         let mut text = self.shares();
         let structures: std::collections::BTreeSet<&str> =

@@ -1,4 +1,4 @@
-//! Runs an engine of the release build on a program, and reads its report.
+//! Runs an engine of the release build on a program, and parses its report.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::header::{Engine, Program, Variant};
 
-/// Seconds after which an engine is stopped; `prove` gives up on its own before. A net for hangs on a busy machine, not a
-/// measure: no expectation depends on either.
+/// Seconds after which an engine is stopped; `prove` gives up earlier by itself. A safety net against hangs on a busy
+/// machine: no expectation depends on either.
 const PATIENCE: &str = "1200";
 const PROVE_SECONDS: &str = "600";
 
@@ -52,15 +52,15 @@ impl Finding {
     }
 }
 
-/// What an engine said of a program.
+/// An engine's answer for a program.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) findings: Vec<Finding>,
-    /// Reasons why not everything is known.
+    /// Reasons why the answer is incomplete.
     pub(crate) unknown: Vec<String>,
-    /// It was no program to judge: why.
+    /// The program could not be judged: why.
     pub(crate) refused: Option<String>,
-    /// There was no persistent memory to judge, or nothing was claimed of it.
+    /// There was no persistent memory to judge, or no claim about it.
     pub(crate) vacuous: bool,
     pub(crate) figures: String,
     /// Recorded accesses, crash points, recoveries that ran, and states that brute force would try.
@@ -96,7 +96,7 @@ impl Answer {
     }
 }
 
-/// What stands for `{dir}` in a prover's world, where nothing is ever opened.
+/// The value of `{dir}` for the prover, which never opens anything.
 const PROVED_DIRECTORY: &str = "/mnt/pmem";
 
 /// Has an engine judge a program.
@@ -148,7 +148,7 @@ pub(crate) fn ask(engine: Engine, program: &Program, variant: &Variant) -> Answe
             }
             command.args(["--timeout", PROVE_SECONDS]);
             if variant.expected.get(&engine).is_some_and(|expected| expected.kind() == "unknown") {
-                // It is about the prover's own reason, which runs would hide.
+                // The expectation is about the prover's own reason, which runs would hide.
                 command.arg("--no-runs");
             }
             if variant.stdin.is_some() {
@@ -178,7 +178,7 @@ fn is_rust(program: &Program) -> bool {
     program.path.extension().is_some_and(|ending| ending == "rs")
 }
 
-/// Calls `recover` after a crash, as `prove` does, where the program would run again.
+/// Calls `recover` after a crash, as `prove` does, instead of running the program again.
 const RECOVERY: &str = r#"
 #include <stdint.h>
 uint32_t crashproof_crashes(void);
@@ -192,7 +192,7 @@ int __wrap_main(int argc, char **argv, char **environment) {
 }
 "#;
 
-/// Builds the program with instrumentation; what the compiler says if it cannot.
+/// Builds the program with instrumentation; returns the compiler's message if it cannot.
 fn compile(program: &Program, compiler: &[String], scratch: &Path, executable: &Path) -> Result<(), String> {
     if is_rust(program) {
         let options: Vec<&str> = compiler.iter().map(String::as_str).collect();
@@ -245,7 +245,7 @@ fn read(engine: Engine, output: &Output, text: &str) -> Answer {
     };
     let mut unknown = texts(&report["bounds"]["incomplete"]);
     if unknown.is_empty() {
-        // lint tells its reasons in the text alone.
+        // lint reports its reasons only in the text format.
         let reasons = text.lines().filter_map(|line| Some(line.split_once("not covered: ")?.1.to_owned()));
         unknown = reasons.collect();
     }
@@ -308,7 +308,7 @@ fn finding(found: &Value) -> Finding {
     }
 }
 
-/// Files that a check made or changed, though it must leave everything as it was.
+/// Files that a check created or changed, although it must not leave any changes.
 fn left_behind(variant: &Variant, pool: &Path) -> Option<String> {
     let left: Vec<_> = std::fs::read_dir(pool).expect("a directory").filter_map(Result::ok).collect();
     if left.len() != variant.files.len() {

@@ -1,4 +1,4 @@
-//! Reads the `//@` lines of a program and holds an engine's answer against them. `main.rs` says what they mean.
+//! Parses the `//@` lines of a program and compares an engine's answer with them. `main.rs` documents the format.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::engines::{Answer, Finding};
 
-/// Who judges programs.
+/// An engine that judges programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Engine {
     Check,
@@ -27,7 +27,7 @@ impl Engine {
         }
     }
 
-    /// Whether every program must say what this engine answers.
+    /// Whether every program must state this engine's answer.
     pub(crate) fn required(self) -> bool {
         self != Engine::Robust
     }
@@ -43,7 +43,7 @@ impl fmt::Display for Engine {
     }
 }
 
-/// One line of expectation: `WHAT [at MARK][, CLAUSE]... [(TEXT)]...`.
+/// One expectation: `WHAT [at MARK][, CLAUSE]... [(TEXT)]...`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expectation {
     what: String,
@@ -84,7 +84,7 @@ impl Expectation {
         !["clean", "proved", "unknown", "vacuous", "refused", "skip"].contains(&self.what.as_str())
     }
 
-    /// Whether a finding is the one this line speaks of.
+    /// Whether a finding matches this expectation.
     fn met_by(&self, program: &Program, finding: &Finding) -> bool {
         let rule = match self.what.as_str() {
             "fails" | "refuted" => finding.level == "error",
@@ -110,7 +110,7 @@ impl Expectation {
     }
 }
 
-/// What one engine must answer.
+/// The expected answer of one engine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expected {
     pub(crate) lines: Vec<Expectation>,
@@ -122,7 +122,7 @@ impl Expected {
         self.lines.iter().find(|line| line.what == what)
     }
 
-    /// Whether some finding may be anywhere.
+    /// Whether the place of some finding is unconstrained.
     pub(crate) fn is_loose(&self) -> bool {
         self.lines.iter().any(|line| line.is_finding() && line.at.is_none() && line.texts.is_empty())
     }
@@ -192,7 +192,7 @@ impl Expected {
     }
 }
 
-/// One way to compile a program, and what is expected of it.
+/// One way to compile a program, with its expectations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variant {
     pub(crate) name: String,
@@ -203,17 +203,17 @@ pub(crate) struct Variant {
     pub(crate) flags: BTreeMap<Engine, Vec<String>>,
     pub(crate) expected: BTreeMap<Engine, Expected>,
     pub(crate) figures: Option<String>,
-    /// What is wrong with it, in the corpus of structures.
+    /// Its bug, in the corpus of structures.
     pub(crate) bug: Option<Bug>,
-    /// Why an engine's answer to a variant of the corpus is not the right one.
+    /// Why an engine's answer for a variant of the corpus is wrong.
     pub(crate) wrong: BTreeMap<Engine, String>,
-    /// Judged by `make corpus` alone.
+    /// Judged only by `make corpus`.
     pub(crate) slow: bool,
-    /// Rows of the papers' tables of bugs that it is the counterpart of, such as `Jaaru 13.1`.
+    /// The corresponding rows of the papers' tables of bugs, such as `Jaaru 13.1`.
     pub(crate) like: Vec<String>,
 }
 
-/// A seeded bug: its class and the mark of the lines it is at, any of which will do.
+/// A seeded bug: its class and the mark of its lines, any of which will do.
 #[derive(Clone, Debug)]
 pub(crate) struct Bug {
     pub(crate) class: String,
@@ -233,7 +233,7 @@ fn words(text: &str) -> Vec<String> {
     shell_words::split(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// A `//@` line, as what it sets and what to.
+/// A `//@` line as key and value.
 pub(crate) fn directive(line: &str) -> Option<(&str, &str)> {
     let line = line.strip_prefix("//@ ")?.trim_end();
     let (key, value) = line.split_once(':').unwrap_or((line, ""));
@@ -245,7 +245,7 @@ impl Program {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
         let name = path.strip_prefix(root).expect("below").display().to_string();
         let mut program = Program { path: path.to_owned(), name, text, variants: Vec::new() };
-        // What is common to all variants; then each, with what it says of its own.
+        // The part common to all variants; then each variant's own part.
         let mut sections = vec![Variant::default()];
         for (key, value) in program.text.lines().filter_map(directive) {
             if let Some(name) = key.strip_prefix("variant ") {
@@ -324,7 +324,7 @@ impl Program {
         marked.filter(|(_, text)| mark_of(text) == Some(mark)).map(|(line, _)| line).collect()
     }
 
-    /// `{MARK}` in options stands for the number of the marked line.
+    /// Replaces `{MARK}` in options by the number of the marked line.
     pub(crate) fn with_lines(&self, text: &str) -> String {
         let mut filled = text.to_owned();
         for mark in self.text.lines().filter_map(mark_of) {
@@ -333,7 +333,7 @@ impl Program {
         filled
     }
 
-    /// Whether a place is the one with this mark, or in the file of this name.
+    /// Whether a place is at this mark, or in the file of this name.
     pub(crate) fn is_at(&self, mark: &str, file: &str, line: u32) -> bool {
         let name = Path::new(file).file_name();
         if mark.contains('.') {
@@ -348,7 +348,7 @@ impl Program {
         self.lines_of(mark).iter().any(|line| text.contains(&format!("{file}:{line}:")))
     }
 
-    /// Whether it has a `recover` of its own.
+    /// Whether it defines its own `recover`.
     pub(crate) fn recovers(&self) -> bool {
         self.text.lines().any(|line| line.starts_with("void recover("))
     }
@@ -375,7 +375,7 @@ fn combined(common: &Variant, own: Variant) -> Variant {
     all.like = own.like;
     for (engine, flags) in own.flags {
         let known = all.flags.entry(engine).or_default();
-        // What a variant says of schedules replaces what is said for all.
+        // A variant's schedules replace those given for all.
         let schedules = |flag: &String| flag == "--schedules";
         if flags.iter().any(schedules)
             && let Some(at) = known.iter().position(schedules)

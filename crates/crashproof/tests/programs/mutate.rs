@@ -1,8 +1,8 @@
 //! Mutation of the corpus: each flush and fence of each structure is removed or weakened in turn, and some engine must
-//! object. This measures what is found without anybody choosing the bugs.
+//! report it. This measures detection on bugs that were not hand-picked.
 //!
-//! A mutant whose run has exactly as many events as that of the original flushes the same lines in this run: it is
-//! equivalent. What no engine objects to is either explained in `corpus/mutants.txt` or fails.
+//! A mutant whose run has exactly as many events as the original flushes the same lines in this run, so it is
+//! equivalent. A mutant that no engine reports is either explained in `corpus/mutants.txt` or fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,38 +11,38 @@ use crate::corpus;
 use crate::engines::Answer;
 use crate::header::{Engine, Program, Variant};
 
-/// Functions that write lines back, wait for it, or do both; what the last do without the wait.
+/// Functions that write lines back, wait for that, or do both; for the last kind, the counterpart without the wait.
 const FLUSHES: [&str; 4] = ["flush", "pmem_flush", "pmemobj_flush", "clwb_range"];
 const FENCES: [&str; 3] = ["fence", "pmem_drain", "pmemobj_drain"];
 const PERSISTS: [(&str, &str); 3] =
     [("persist", "flush"), ("pmem_persist", "pmem_flush"), ("pmemobj_persist", "pmemobj_flush")];
 
-/// Options of a second try, for what only a crash of recovery shows.
+/// Options of a second attempt, for bugs that only a crash of recovery reveals.
 const AGAIN: [&str; 6] = ["--crashes", "2", "--max-recoveries", "3000", "--max-per-crash", "100"];
 
-/// One change of a program.
+/// One change to a program.
 struct Mutant {
     kind: &'static str,
-    /// The statement, and the how manieth of its kind in the file it is.
+    /// The statement, and its index among those of its kind in the file.
     statement: String,
     text: String,
 }
 
-/// What became of the mutants of one program.
+/// The results of the mutants of one program.
 #[derive(Default)]
 struct Fates {
     count: BTreeMap<&'static str, usize>,
     survivors: Vec<String>,
 }
 
-/// Which lines are compiled if no bug is switched on.
+/// Which lines are compiled if no bug is enabled.
 fn compiled(text: &str) -> Vec<bool> {
-    // For each open condition: whether this branch counts, and whether one did already.
+    // For each open condition: whether the current branch is compiled, and whether an earlier one was.
     let mut open: Vec<(bool, bool)> = Vec::new();
     let mut lines = Vec::new();
     for line in text.lines() {
         let line = line.trim_start();
-        // Without bugs, `ifdef BUG_X` is false, and so is `if defined BUG_X`.
+        // Without bugs, `ifdef BUG_X` and `if defined BUG_X` are false.
         let about_bugs = line.contains("BUG_") || line.contains("SILENT");
         let holds = !about_bugs || line.contains("ifndef") || line.contains("!defined");
         if line.starts_with("#if") {
@@ -64,7 +64,7 @@ fn compiled(text: &str) -> Vec<bool> {
     lines
 }
 
-/// Function and arguments of a line that is nothing but a call.
+/// Function and arguments of a line that consists of a single call.
 fn call(line: &str) -> Option<(&str, Vec<String>)> {
     let code = line.split("//").next()?.split("/*").next()?.trim();
     let code = code.strip_prefix("unsafe { ").and_then(|code| code.strip_suffix(" }")).unwrap_or(code);
@@ -124,7 +124,7 @@ fn mutants(program: &Program) -> Vec<Mutant> {
         if let Some((name, flush)) = persists {
             add("unfenced", &[(index, line.replacen(&format!("{name}("), &format!("{flush}("), 1))]);
         }
-        // The next store goes first, if both are statements of their own.
+        // Moves the next store first, if both are separate statements.
         let next = (index + 1..lines.len()).find(|next| compiled[*next] && !lines[*next].trim().is_empty());
         let before = (0..index).rev().find(|before| compiled[*before] && !lines[*before].trim().is_empty());
         let code_of = |at: usize| lines[at].split("//").next().unwrap_or_default().trim_end();
@@ -143,7 +143,7 @@ fn mutants(program: &Program) -> Vec<Mutant> {
     mutants
 }
 
-/// The same program with another text, in a directory of its own.
+/// The same program with another text, in a separate directory.
 fn with_text(program: &Program, text: &str, directory: &Path) -> Program {
     let group = directory.join("corpus");
     std::fs::create_dir_all(&group).expect("a directory");
@@ -156,7 +156,7 @@ fn with_text(program: &Program, text: &str, directory: &Path) -> Program {
 
 fn errors(answer: &Answer) -> BTreeSet<(String, String)> {
     let errors = answer.findings.iter().filter(|finding| finding.level == "error");
-    // Lines move and messages name them, so that rule and function must do.
+    // Lines move and messages mention them, so only rule and function are compared.
     errors.map(|finding| (finding.rule.clone(), finding.line.to_string())).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Rows of the papers' tables of bugs, and which seeded bugs are their counterparts (`//@ like:`).
+//! Rows of the papers' tables of bugs, and the seeded bugs that correspond to them (`//@ like:`).
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ const TABLES: [(&str, &str, usize); 4] = [
     ("DeepMC", "DeepMC, Table 1", 9),
 ];
 
-/// Rows without a seed, and why.
+/// Rows without a seeded bug, and why.
 const WITHOUT: [(&str, &str); 1] =
     [("DeepMC.4", "epochs within epochs are PMFS's; `tests/programs/lint/epochs.bad.c` has them")];
 
@@ -20,7 +20,7 @@ fn reason(row: &str) -> Option<&'static str> {
     WITHOUT.iter().find(|(without, _)| *without == row).map(|(_, reason)| *reason)
 }
 
-/// Rows that neither a seed nor a reason stands for, and names of rows that do not exist.
+/// Rows with neither a seeded bug nor a reason, and names of nonexistent rows.
 pub(crate) fn missing<'a>(variants: impl Iterator<Item = &'a Variant> + Clone) -> Vec<String> {
     let all: Vec<String> = TABLES
         .iter()

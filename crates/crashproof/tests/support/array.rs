@@ -1,7 +1,7 @@
-//! The array of Jaaru's introduction: n integers of 64 bits are written, each line is flushed, then a flag is
-//! set that says so. Recovery reads the flag, and the array only if the flag is set.
+//! The array of Jaaru's introduction: n 64-bit integers are written, each line is flushed, then a flag is set. Recovery
+//! reads the flag, and the array only if the flag is set.
 //!
-//! An eager checker recovers from every content of every line; the lazy one need only know about the flag.
+//! An eager checker recovers from every content of every line; the lazy one need only consider the flag.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(crate) struct Array {
 }
 
 impl Array {
-    /// The flag has a line of its own, after the array's.
+    /// The flag is on its own line, after those of the array.
     fn flag(&self) -> u64 {
         (self.length * WORD).next_multiple_of(LINE_BYTES)
     }
@@ -50,7 +50,7 @@ impl Array {
     }
 }
 
-/// What came of it.
+/// The results.
 pub(crate) struct Explored {
     pub(crate) figures: Figures,
     /// In the order of the run.
@@ -137,7 +137,7 @@ impl Subject for Running {
 
 #[derive(Default)]
 struct Counter {
-    /// By how much had happened before the crash.
+    /// Keyed by how much had happened before the crash.
     failure_points: BTreeMap<usize, FailurePoint>,
     failed: u64,
 }

@@ -54,7 +54,7 @@ pub struct Rule {
     pub id: &'static str,
     /// What breaks it, in a few words.
     pub title: &'static str,
-    /// How bad that is, unless somebody decides otherwise.
+    /// The default level.
     pub level: Level,
     /// Who looks for it.
     pub engine: Engine,

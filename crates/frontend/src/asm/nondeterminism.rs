@@ -1,8 +1,8 @@
-//! Instructions that give something else in every run: the processor's clock and its random numbers.
+//! Instructions with a different result in every run: the processor's clock and its random numbers.
 //!
-//! Programs wrap them in a few instructions that put the halves of the clock together, or keep the flag that says
-//! whether there was a random number. Those are followed, register by register, so that every output of the statement
-//! can be given a repeatable value instead.
+//! Programs wrap them in a few instructions that combine the halves of the clock, or save the flag that says whether a
+//! random number was available. Those are followed register by register, so that every output of the statement can be
+//! replaced by a reproducible value.
 
 use std::collections::HashMap;
 
@@ -10,30 +10,30 @@ use crate::asm::parts::{Part, Syntax};
 use crate::asm::statement::Operand;
 use crate::asm::text::{expand, parse_number, split_operands, statements, strip_labels};
 
-/// What an output of such a statement holds.
+/// The value in an output of such a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Given {
     /// The lower half of the clock.
     Low,
     /// Its upper half.
     High,
-    /// Its upper half, where it belongs.
+    /// Its upper half, shifted into place.
     Raised,
-    /// All of the clock.
+    /// The whole clock.
     Clock,
-    /// Which processor it was.
+    /// The processor's number.
     Processor,
     /// A random number.
     Random,
-    /// Whether there was one.
+    /// Whether one was available.
     Success,
 }
 
 /// The flag that `rdrand` sets.
 const CARRY: &str = "@ccc";
 
-/// What the outputs of a statement hold, if it reads the clock of the processor or a random number. `Err` if it does,
-/// and something else that is not followed.
+/// The values in the outputs of a statement that reads the processor's clock or a random number. `Err` if it also does
+/// something that is not followed.
 pub fn nondeterminism(
     template: &str,
     intel: bool,
@@ -56,7 +56,7 @@ pub fn nondeterminism(
 
 struct Followed<'a> {
     syntax: Syntax<'a>,
-    /// What registers and operands hold, as far as it came from there.
+    /// Values of registers and operands that derive from those instructions.
     places: HashMap<String, Given>,
 }
 
@@ -112,8 +112,7 @@ impl Followed<'_> {
         Ok(())
     }
 
-    /// Names of the operands of an instruction, sources first: of a register, of what is bound to one, of an output;
-    /// or a number.
+    /// The operands of an instruction, sources first: registers, aliases bound to registers, outputs, or numbers.
     fn parts(&self, text: &str) -> Result<Vec<String>, String> {
         let read = |text: String| {
             let text = text.trim();

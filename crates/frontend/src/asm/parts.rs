@@ -9,16 +9,16 @@ use crate::asm::text::{displacement, find_operand, parse_number};
 pub(crate) enum Part {
     /// A register, with its full-width name, and its bytes.
     Register(String, Option<u32>),
-    /// An operand of the statement in a register (or an immediate), and its bytes if known.
+    /// An operand of the statement in a register (or an immediate), and its size if known.
     Value(usize, Option<u32>),
-    /// Memory that may be PM. Bytes, if a size was written beside it.
+    /// Memory that may be PM, with its size if specified.
     Memory(Address, Option<u32>),
     /// Memory that is not PM: stack, symbol, segment.
     Elsewhere,
     Immediate,
 }
 
-/// How the text of a statement is to be read.
+/// How to interpret the text of a statement.
 #[derive(Clone, Copy)]
 pub(crate) struct Syntax<'a> {
     /// Intel rather than AT&T syntax.
@@ -157,7 +157,7 @@ impl Syntax<'_> {
         Ok(Part::Memory(Address::Computed { base, index, scale, displacement }, size))
     }
 
-    /// The operand that holds an address, given by number or by the register it is bound to.
+    /// The operand that holds an address, identified by number or by the register it is bound to.
     fn address_register(&self, text: &str) -> Result<usize, String> {
         if let Some(("", number, _, "")) = find_operand(text) {
             let operand = self.operands.get(number).ok_or("an operand that does not exist")?;
@@ -167,7 +167,7 @@ impl Syntax<'_> {
             return Ok(number);
         }
         let name = full_register(text);
-        // The input wins over an output bound to the same register: it is what the address is made of.
+        // The input takes precedence over an output bound to the same register: it provides the address.
         let bound = |o: &Operand| o.register.as_deref() == Some(name);
         let input = self.operands.iter().position(|o| bound(o) && !o.output);
         input

@@ -25,7 +25,7 @@ pub fn read(
     reader.finish()
 }
 
-/// Whether assembly at file scope holds instructions, rather than symbols and data.
+/// Whether assembly at file scope contains instructions, not only symbols and data.
 pub fn has_instructions(text: &str) -> bool {
     statements(text).iter().any(|statement| {
         let word = strip_labels(statement).split_whitespace().next().unwrap_or("");
@@ -38,10 +38,10 @@ struct Reader<'a> {
     items: Vec<Item>,
     lock: bool,
     prefixes: Prefixes,
-    /// Depth of `.pushsection`: what is there is data, not code.
+    /// Nesting depth of `.pushsection`, whose content is data, not code.
     in_data: u32,
     jumps: bool,
-    /// Some instruction does something that is neither an effect nor an access.
+    /// Some instruction has an effect that is neither listed nor an access.
     computes: bool,
     /// Registers and operands written so far.
     written: Vec<Part>,
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
             Instruction::Fence(Fence::Full) => return self.effect(Effect::Mfence),
             Instruction::Pause => return self.effect(Effect::Pause),
             Instruction::Nothing => return Ok(()),
-            // It need not run on PM, whatever its operand.
+            // It never accesses PM, whatever its operand.
             Instruction::Address if mnemonic == "nop" => return Ok(()),
             _ => {}
         }
@@ -151,8 +151,8 @@ impl<'a> Reader<'a> {
                 self.check_not_written(address, statement)?;
                 self.effect(Effect::Flush(flush, address.clone()))
             }
-            // Rust's `clwb [{0}]` apart, a register operand is often written without parentheses by
-            // mistake; assemblers refuse that, so it does not get here.
+            // Apart from Rust's `clwb [{0}]`, a register operand written without parentheses is a mistake that
+            // assemblers reject, so it does not get here.
             [Part::Elsewhere] => Ok(()),
             _ => Err(format!("operand of `{}`", readable(statement))),
         }
@@ -212,7 +212,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The destination, and for exchanges everything, holds something else from now on.
+    /// The destination, and for exchanges all operands, change their values.
     fn note_written(&mut self, parts: &[Part]) {
         for part in parts {
             if matches!(part, Part::Register(..) | Part::Value(..)) {

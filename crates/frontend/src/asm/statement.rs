@@ -1,4 +1,4 @@
-//! What an `asm` statement consists of and what it does, as data.
+//! The parts of an `asm` statement and its effects, as data.
 
 use crate::asm::registers::full_register;
 use crate::meaning::Flush;
@@ -26,7 +26,7 @@ pub enum Address {
     },
 }
 
-/// Something done that is no access.
+/// An effect other than an access.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// A flush of the line of an address.
@@ -44,7 +44,7 @@ pub enum Effect {
 pub struct Access {
     /// Where.
     pub address: Address,
-    /// `None`: as many as the memory operand has.
+    /// `None`: the size of the memory operand.
     pub bytes: Option<u32>,
     /// Of `crashproof_protocol::abi::asm`.
     pub flags: u32,
@@ -59,7 +59,7 @@ pub struct Summary {
     pub accesses: Vec<Access>,
     /// After the last access.
     pub after: Vec<Effect>,
-    /// The statement does nothing but `before`, so it need not run at all on PM.
+    /// The statement does nothing but `before`, so it need not run on PM at all.
     pub only_effects: bool,
 }
 
@@ -87,7 +87,7 @@ pub fn operands(constraints: &str) -> Vec<Operand> {
             continue;
         }
         if constraint.starts_with('!') {
-            // A label to jump to: counted, but no argument.
+            // A jump label: counted, but not an argument.
             all.push(Operand { memory: false, output: true, tied: None, register: None, argument: None });
             continue;
         }

@@ -10,18 +10,18 @@ use crate::bitcode::error::Error;
 use crate::bitcode::{ir, read};
 use crate::isolation::bounded;
 
-/// The directory in which texts are said to be, in places.
+/// The directory that included texts pretend to be in.
 pub const MODEL_DIRECTORY: &str = "<crashproof>";
 
 /// How C is compiled.
 #[derive(Clone, Debug)]
 pub struct Compiler {
     compilers: Compilers,
-    /// What the user adds: `-I`, `-D`, `-std=`.
+    /// Arguments added by the user: `-I`, `-D`, `-std=`.
     arguments: Vec<OsString>,
 }
 
-/// Whether a file is handed over as bitcode or IR text rather than as source.
+/// Whether a file is bitcode or IR text rather than source.
 #[must_use]
 pub fn is_bitcode(path: &Path) -> bool {
     FileKind::of(path) == Some(FileKind::Bitcode)
@@ -37,13 +37,13 @@ impl Compiler {
         Ok(Compiler { compilers: Compilers::find()?, arguments })
     }
 
-    /// Compiles and links files (C, C++, bitcode, IR text) into one module. Texts (C, with the name they go by) are
-    /// compiled and linked too if they define a function that is called and not defined yet; they may include those that
-    /// are headers. Intermediate files go to `directory`.
+    /// Compiles and links files (C, C++, bitcode, IR text) into one module. Texts (C, with their names) are compiled
+    /// and linked, too, if they define a function that is called but not defined yet; they may include texts that are
+    /// headers. Intermediate files go to `directory`.
     ///
     /// # Errors
     ///
-    /// If a file does not compile, is no bitcode, or does not fit the others.
+    /// If a file does not compile, is not bitcode, or does not link with the others.
     pub fn module(
         &self,
         files: &[PathBuf],
@@ -66,7 +66,7 @@ impl Compiler {
             fs::write(&header, text).map_err(|cause| io(&header, cause))?;
         }
         let mut rest: Vec<_> = texts.iter().filter(|(name, _)| !name.ends_with(".h")).collect();
-        // What is linked may call for more.
+        // Linked texts may call further functions.
         loop {
             let module = read::read(&inputs)?;
             let missing: Vec<String> = module
@@ -75,7 +75,7 @@ impl Compiler {
                 .filter(|function| function.blocks.is_empty() && !function.name.starts_with("llvm."))
                 .map(|function| format!("{}(", function.name))
                 .collect();
-            // A definition begins a line, and does not end with it.
+            // A definition starts a line, and does not end with it.
             let defines = |line: &str| !line.starts_with(' ') && !line.ends_with(';');
             let wanted = |text: &str| {
                 let mut lines = text.lines().filter(|line| defines(line));
@@ -104,7 +104,7 @@ impl Compiler {
         let mut command = self.compilers.to_bitcode(language);
         command.arg("-D__CRASHPROOF_PROVE__=1");
         if language == Language::Cxx {
-            // Strings would be calls into libstdc++, of which there is no bitcode, unless its assertions are asked for.
+            // Otherwise strings would be calls into libstdc++, which has no bitcode.
             command.arg("-D_GLIBCXX_ASSERTIONS=1");
         }
         match model {

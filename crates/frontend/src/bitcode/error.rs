@@ -8,7 +8,7 @@ pub enum Error {
     /// clang or the header was not found, or a source does not compile.
     #[error(transparent)]
     Toolchain(#[from] crashproof_toolchain::Error),
-    /// Neither C nor bitcode, going by its name.
+    /// Neither C nor bitcode, judging by its name.
     #[error(
         "{path} is neither C or C++ (.c, .cc, .cpp, .cxx) nor LLVM 22 bitcode (.bc, .ll); of other languages give \
          bitcode that their compilers made"
@@ -33,7 +33,7 @@ pub enum Error {
         /// LLVM's words.
         why: String,
     },
-    /// Nothing wrong with it, but it cannot be read.
+    /// Valid, but not supported.
     #[error("function {function} {what}, which is not supported")]
     Unsupported {
         /// The function.
@@ -41,10 +41,10 @@ pub enum Error {
         /// What it does.
         what: &'static str,
     },
-    /// Files that do not fit together.
+    /// Files that do not link.
     #[error("{path} cannot be linked: {why}")]
     Link {
-        /// The file that made it fail.
+        /// The file that made linking fail.
         path: PathBuf,
         /// LLVM's words.
         why: String,

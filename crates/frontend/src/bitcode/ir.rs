@@ -1,8 +1,8 @@
-//! A module as plain data: what a program does to values and memory, with everything that depends on the
-//! data layout (sizes, offsets, strides) already worked out.
+//! A module as plain data: what a program does to values and memory, with everything that depends on the data layout
+//! (sizes, offsets, strides) already resolved.
 //!
-//! What cannot be said in these terms is kept as `Unsupported` with a few words, where it stands: it matters
-//! only if it is reached.
+//! Anything that cannot be expressed is kept as `Unsupported` with a short description, in place: it matters only if it
+//! is reached.
 
 use std::rc::Rc;
 
@@ -71,11 +71,11 @@ pub struct Place {
 pub enum Type {
     /// No value.
     Void,
-    /// An integer of so many bits.
+    /// An integer of this many bits.
     Int(u32),
     /// An address.
     Pointer,
-    /// A floating-point number of so many bits.
+    /// A floating-point number of this many bits.
     Float(u32),
     /// A structure, array or vector held as one value.
     Aggregate(Rc<Aggregate>),
@@ -107,20 +107,20 @@ pub struct Global {
     pub thread_local: bool,
     /// Never written.
     pub constant: bool,
-    /// What it holds at first, apart from zeros; `None` if it is defined elsewhere.
+    /// Its initial content, except zeros; `None` if it is defined elsewhere.
     pub initial: Option<Vec<(u64, Initial)>>,
-    /// Names of its members and elements, if it has such and there is debug information.
+    /// Names of its members and elements, if it has any and there is debug information.
     pub parts: Vec<Part>,
     /// Where it is declared.
     pub place: Place,
 }
 
-/// A piece of a global's first content.
+/// A piece of a global's initial content.
 #[derive(Clone, Debug)]
 pub enum Initial {
     /// Bytes as they are.
     Bytes(Vec<u8>),
-    /// An address.
+    /// Not understood; the text describes it.
     Address(Constant),
     /// Not understood; the words say what.
     Unsupported(Rc<str>),
@@ -133,7 +133,7 @@ pub struct Function {
     pub name: String,
     /// Parameters in order, with their types.
     pub parameters: Vec<(ValueId, Type)>,
-    /// Bytes of each parameter that is handed over as a copy in memory.
+    /// Sizes of parameters that are passed as a copy in memory.
     pub copied: Vec<Option<u64>>,
     /// What it returns.
     pub result: Type,
@@ -143,7 +143,7 @@ pub struct Function {
     pub values: u32,
     /// Where it begins.
     pub place: Place,
-    /// Declared to touch no memory: what it returns depends on its arguments alone.
+    /// Declared not to access memory: its result depends only on its arguments.
     pub pure: bool,
     /// Not visible outside of its file: `static`.
     pub local: bool,
@@ -152,9 +152,9 @@ pub struct Function {
 /// A block.
 #[derive(Debug)]
 pub struct Block {
-    /// Values that depend on where control came from.
+    /// Values that depend on the incoming edge.
     pub phis: Vec<Phi>,
-    /// Everything else but the end.
+    /// Everything except the terminator.
     pub instructions: Vec<Instruction>,
     /// Where control goes.
     pub terminator: Terminator,
@@ -163,7 +163,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// All operands, apart from those that say who is called.
+    /// All operands, except those that determine the callee.
     pub fn operands(&self) -> impl Iterator<Item = &Operand> {
         let phis = self.phis.iter().flat_map(|phi| phi.incoming.iter().map(|(_, operand)| operand));
         let instructions = self.instructions.iter().flat_map(|instruction| instruction.op.operands());
@@ -177,7 +177,7 @@ impl Block {
     }
 }
 
-/// A value that depends on where control came from.
+/// A value that depends on the incoming edge.
 #[derive(Debug)]
 pub struct Phi {
     /// The value.
@@ -239,7 +239,7 @@ pub enum Constant {
     },
     /// Member by member.
     Aggregate(Type, Vec<Constant>),
-    /// Not understood; the words say what.
+    /// Not understood; the text describes it.
     Unsupported(Rc<str>),
 }
 
@@ -297,7 +297,7 @@ pub enum Op {
         bytes: u64,
         /// How strongly ordered. Sequentially consistent: a locked `xchg`, which is a fence as well.
         order: Order,
-        /// Passes the cache by, which only some widths can: [`crate::meaning::is_stored_non_temporally`].
+        /// Bypasses the cache, which only some widths support: [`crate::meaning::is_stored_non_temporally`].
         nontemporal: bool,
     },
     /// Reads, computes and writes in one step; the result is the old value.
@@ -340,12 +340,12 @@ pub enum Op {
     Extract(Operand, Vec<u32>),
     /// An aggregate with another member.
     Insert(Operand, Operand, Vec<u32>),
-    /// Not understood; the words say what.
+    /// Not understood; the text describes it.
     Unsupported(Rc<str>),
 }
 
 impl Op {
-    /// All operands, apart from the one that says who is called.
+    /// All operands, except the one that determines the callee.
     #[must_use]
     pub fn operands(&self) -> Vec<&Operand> {
         match self {
@@ -431,12 +431,12 @@ pub enum Order {
     SequentiallyConsistent,
 }
 
-/// Who is called.
+/// The callee of a call.
 #[derive(Debug)]
 pub enum Callee {
     /// A function by name; intrinsics too.
     Function(FunctionId),
-    /// Whatever the pointer says.
+    /// The target of a pointer.
     Pointer(Operand),
     /// Inline assembly.
     Assembly(Assembly),
@@ -468,7 +468,7 @@ pub enum Terminator {
     Switch(Operand, BlockId, Vec<(u64, BlockId)>),
     /// Never reached, says the compiler.
     Unreachable,
-    /// Not understood; the words say what.
+    /// Not understood; the text describes it.
     Unsupported(Rc<str>),
 }
 

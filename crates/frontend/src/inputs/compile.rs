@@ -12,20 +12,20 @@ use crashproof_toolchain::compile;
 pub struct Bitcode {
     /// Where it is.
     pub path: PathBuf,
-    /// What the user named.
+    /// The input named by the user.
     pub given: PathBuf,
     /// Where the compiler ran.
     pub directory: PathBuf,
 }
 
-/// All bitcode of a program, and what did not become bitcode.
+/// All bitcode of a program, and the inputs that could not be compiled.
 #[derive(Debug, Default)]
 pub struct Collected {
     /// What was compiled or given.
     pub files: Vec<Bitcode>,
-    /// Entries of a compilation database that do not compile, with what the compiler says first.
+    /// Entries of a compilation database that do not compile, with the compiler's first message.
     pub failed: Vec<(PathBuf, String)>,
-    /// What was left out and cannot hide anything, or was changed.
+    /// What was changed, or left out without hiding anything.
     pub notes: Vec<String>,
 }
 
@@ -35,14 +35,14 @@ pub(crate) struct Job {
     pub(crate) directory: PathBuf,
     pub(crate) output: PathBuf,
     pub(crate) command: Command,
-    /// The user named this very file: if it is the only one and does not compile, there is no point in going on.
+    /// The user named this very file: if it is the only one and does not compile, there is no point in continuing.
     pub(crate) required: bool,
 }
 
-/// What became of a job: options that had to be left out, or why there is no bitcode.
+/// The result of a job: options that had to be left out, or why there is no bitcode.
 type Outcome = Result<Vec<String>, crashproof_toolchain::Error>;
 
-/// Runs all; what cannot be compiled and is not required is named.
+/// Runs all jobs; those that fail and are not required are listed.
 pub(crate) fn run(
     jobs: Vec<Job>,
     workers: usize,
@@ -60,7 +60,7 @@ pub(crate) fn run(
     };
     std::thread::scope(|scope| {
         for _ in 1..workers.clamp(1, count.max(1)) {
-            // Helpers that the machine does not have room for are done without.
+            // Works without helpers if the machine has no room for them.
             let _ = std::thread::Builder::new().spawn_scoped(scope, work);
         }
         work();
@@ -92,7 +92,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Runs one. Options of another compiler that clang does not know are left out, and listed.
+/// Runs one job. Options of other compilers that clang does not know are left out, and listed.
 fn one(job: &mut Job) -> Outcome {
     let mut left_out: Vec<String> = Vec::new();
     loop {
@@ -112,7 +112,7 @@ fn one(job: &mut Job) -> Outcome {
     }
 }
 
-/// The options that clang says it does not know.
+/// The options that clang reports as unknown.
 fn unknown_options(messages: &str) -> Vec<String> {
     messages
         .lines()

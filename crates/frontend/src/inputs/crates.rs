@@ -1,8 +1,7 @@
-//! Rust: a single source, or a crate with what it depends on.
+//! Rust: a single source, or a crate with its dependencies.
 //!
-//! rustc writes bitcode beside what it would write anyway. Its optimizer is kept away as clang's is. The
-//! standard library comes precompiled: what of it is generic or inlined is part of the crates, the rest is
-//! unknown code.
+//! rustc emits bitcode in addition to its usual output, with its optimizer disabled like clang's. The standard library
+//! is precompiled: its generic and inlined parts are compiled into the crates, the rest is unknown code.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use crashproof_toolchain::compile;
 use super::compile::{Bitcode, Job};
 use super::error::Error;
 
-/// What the analysis wants of rustc. Checks for overflow are branches that nothing takes.
+/// The rustc options that the analysis needs. Overflow checks would only add branches that are never taken.
 const OPTIONS: [&str; 8] = [
     "-Cdebuginfo=2",
     "-Copt-level=1",
@@ -30,7 +29,7 @@ fn program(variable: &str, usual: &str) -> OsString {
     std::env::var_os(variable).unwrap_or_else(|| usual.into())
 }
 
-/// A source of its own.
+/// A standalone source.
 pub(crate) fn single(
     path: &Path,
     arguments: &[OsString],
@@ -41,7 +40,7 @@ pub(crate) fn single(
     let given =
         |option: &str| arguments.iter().any(|argument| argument.to_string_lossy().starts_with(option));
     let mut command = Command::new(program("RUSTC", "rustc"));
-    // Functions that nobody calls are worth a look as well.
+    // Unused functions are analyzed as well.
     command.args(["--emit=llvm-bc", "-Clink-dead-code"]).args(OPTIONS);
     if !given("--edition") {
         command.args(["--edition", "2024"]);
@@ -50,7 +49,7 @@ pub(crate) fn single(
         let is_program = text.lines().any(|line| line.trim_start().starts_with("fn main"));
         command.args(["--crate-type", if is_program { "bin" } else { "lib" }]);
     }
-    // A file may be called what a crate may not.
+    // A file name need not be a valid crate name.
     if !given("--crate-name") && !text.contains("crate_name") {
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         command.args(["--crate-name", &stem.replace(|c: char| !c.is_alphanumeric(), "_")]);
@@ -59,8 +58,8 @@ pub(crate) fn single(
     Ok(Job { given: path.to_owned(), directory: directory.to_owned(), output, command, required: true })
 }
 
-/// A crate, by its manifest; `arguments` are for `cargo build`. Build scripts and procedural macros run on the way, but
-/// are not part of the program.
+/// A crate, by its manifest; `arguments` are for `cargo build`. Build scripts and procedural macros run during the
+/// build, but are not part of the program.
 pub(crate) fn build(
     manifest: &Path,
     arguments: &[OsString],
@@ -74,9 +73,9 @@ pub(crate) fn build(
     command.args(["build", "--quiet", "--target", TARGET, "--manifest-path"]).arg(manifest);
     command.arg("--jobs").arg(jobs.max(1).to_string()).args(arguments);
     command.env("CARGO_TARGET_DIR", &target).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
-    // Compiling piece by piece leaves bitcode of the pieces behind.
+    // Incremental compilation would leave bitcode of the parts behind.
     command.env("CARGO_INCREMENTAL", "0");
-    // Another tool's wrapper would see options that are not meant for it.
+    // Another tool's wrapper would see options not meant for it.
     command.env_remove("RUSTC_WRAPPER").env_remove("RUSTC_WORKSPACE_WRAPPER");
     compile::run(&mut command, manifest)?;
     let manifest = std::path::absolute(manifest).unwrap_or_default();
@@ -93,7 +92,7 @@ pub(crate) fn build(
         .collect())
 }
 
-/// Where cargo runs rustc: the root of the workspace.
+/// The directory in which cargo runs rustc: the root of the workspace.
 fn workspace(directory: &Path) -> PathBuf {
     let is_root = |above: &&Path| {
         std::fs::read_to_string(above.join("Cargo.toml")).is_ok_and(|text| text.contains("[workspace]"))

@@ -1,7 +1,7 @@
 //! Compilation databases, as CMake, Meson and Bear write them.
 //!
-//! The compiler of an entry is replaced by clang, its output and its optimizer too; whatever would write files
-//! beside the output (dependencies, coverage) is left out. Everything else stays: include directories,
+//! The compiler of an entry is replaced by clang, and its output and optimization level are replaced, too; options that
+//! would write further files (dependencies, coverage) are left out. Everything else remains: include directories,
 //! definitions, the language and its standard.
 
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ struct Entry {
     arguments: Option<Vec<String>>,
 }
 
-/// Programs that run a compiler which is their first argument.
+/// Programs that run a compiler given as their first argument.
 const WRAPPERS: [&str; 6] = ["ccache", "sccache", "distcc", "icecc", "crashproof", "env"];
 
 /// Adds the compilers of a database to the jobs, each with `more` arguments and its output in `directory`.
@@ -45,7 +45,7 @@ pub(crate) fn read(
     if entries.is_empty() {
         return Err(Error::Database { path: path.to_owned(), reason: "it has no entries".into() });
     }
-    // Relative directories are meant from where the database is.
+    // Relative directories are relative to the database.
     let base = std::path::absolute(path).unwrap_or_default();
     let base = base.parent().unwrap_or(Path::new("/"));
     let compilers = Compilers::find()?;
@@ -63,7 +63,7 @@ pub(crate) fn read(
             options = kept;
             not_trusted.extend(left_out);
         }
-        // A library that is built twice, static and shared, is still one.
+        // A library built twice, static and shared, is still one library.
         let kept: Vec<String> = options.iter().filter(|o| !is_about_linking(o)).cloned().collect();
         if !seen.insert((place.clone(), entry.file.clone(), kept)) {
             continue;
@@ -101,7 +101,7 @@ fn words(database: &Path, entry: &Entry) -> Result<Vec<String>, Error> {
     }
 }
 
-/// The options worth keeping, and the language that the compiler takes the source for.
+/// The options worth keeping, and the language that the compiler assumes for the source.
 fn options(words: &[String], directory: &Path, language: Language) -> Result<(Language, Vec<String>), Error> {
     let name = |word: &String| Path::new(word).file_name().unwrap_or_default().to_owned();
     let mut rest = words;
@@ -111,7 +111,7 @@ fn options(words: &[String], directory: &Path, language: Language) -> Result<(La
         rest = after;
     }
     let Some((compiler, rest)) = rest.split_first() else { return Ok((language, Vec::new())) };
-    // g++ takes .c for C++.
+    // g++ compiles .c as C++.
     let cxx = Language::of_program(&name(compiler)) == Language::Cxx;
     let language = if cxx { Language::Cxx } else { language };
     let given: Vec<OsString> = rest.iter().map(OsString::from).collect();

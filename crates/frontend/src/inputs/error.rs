@@ -13,7 +13,7 @@ pub enum Error {
         /// Why not.
         cause: std::io::Error,
     },
-    /// The name of the file does not say what it is.
+    /// The type of the file cannot be determined from its name.
     #[error(
         "{path}: what is this? Give C, C++ or Rust sources, a Cargo.toml, .bc or .ll files, or a \
          compile_commands.json"
@@ -22,7 +22,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// LLVM does not like a file.
+    /// LLVM rejects a file.
     #[error("{path} cannot be read as bitcode of LLVM 22: {reason}")]
     Bitcode {
         /// The file.
@@ -30,7 +30,7 @@ pub enum Error {
         /// What LLVM says.
         reason: String,
     },
-    /// A compilation database is not one.
+    /// A file is not a compilation database.
     #[error("{path}: {reason}")]
     Database {
         /// The file.
@@ -38,10 +38,10 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-    /// There is no compiler, or it complained.
+    /// There is no compiler, or it failed.
     #[error(transparent)]
     Toolchain(#[from] crashproof_toolchain::Error),
-    /// A description of a library.
+    /// A library description is invalid.
     #[error(transparent)]
     Api(#[from] crate::frameworks::Error),
 }

@@ -1,10 +1,10 @@
-//! Compiler arguments that arrive as data: those of a compilation database.
+//! Compiler arguments from untrusted data: those of a compilation database.
 //!
-//! A list of what is allowed, since nobody can list all ways in which a compiler runs code (`-fplugin=`, `-Xclang -load`,
-//! `-B`, `-wrapper`, `-specs=`) or writes files. What is not on it is left out and named. Arguments that change neither
-//! types nor code (warnings, optimization, dependencies) never get here.
+//! An allowlist, since the ways in which a compiler runs code (`-fplugin=`, `-Xclang -load`, `-B`, `-wrapper`,
+//! `-specs=`) or writes files cannot be enumerated. Any other argument is left out and reported. Arguments that affect
+//! neither types nor code (warnings, optimization, dependencies) are removed earlier.
 
-/// Options that take a value, in the same word or in the next one.
+/// Options with a value, in the same word or the next one.
 const WITH_VALUE: [&str; 14] = [
     "-I",
     "-D",
@@ -22,7 +22,7 @@ const WITH_VALUE: [&str; 14] = [
     "-target",
 ];
 
-/// Options that are one word and begin like this. `-Wp,` passes a word to the preprocessor.
+/// Single-word options with these prefixes. `-Wp,` passes a word to the preprocessor.
 const PREFIXES: [&str; 11] = [
     "-std=",
     "--std=",
@@ -37,7 +37,7 @@ const PREFIXES: [&str; 11] = [
     "-Wp,-U",
 ];
 
-/// Of the options that begin with `-f` or `-m` and have no value, those that load code, write files or pass words on.
+/// Options with prefix `-f` or `-m` and no value that load code, write files or pass words on.
 const NOT_HARMLESS: [&str; 13] = [
     "-fplugin",
     "-fpass-plugin",
@@ -54,7 +54,7 @@ const NOT_HARMLESS: [&str; 13] = [
     "-mlinker",
 ];
 
-/// Options with `=` that only choose what code means.
+/// Options with `=` that only select the meaning of code.
 const MEANINGS: [&str; 20] = [
     "-fvisibility=",
     "-fvisibility-inlines",
@@ -78,7 +78,7 @@ const MEANINGS: [&str; 20] = [
     "-ftrivial-auto-var-init=",
 ];
 
-/// Splits arguments into those that are kept and those that are left out.
+/// Splits arguments into those kept and those left out.
 pub(crate) fn split(words: Vec<String>) -> (Vec<String>, Vec<String>) {
     let (mut kept, mut left_out) = (Vec::new(), Vec::new());
     let mut words = words.into_iter().peekable();
@@ -90,7 +90,7 @@ pub(crate) fn split(words: Vec<String>) -> (Vec<String>, Vec<String>) {
         } else if !word.starts_with('-') || is_harmless(&word) {
             kept.push(word);
         } else {
-            // What follows `-Xclang`, `-B` or an unknown option may be its value.
+            // The word after `-Xclang`, `-B` or an unknown option may be its value.
             let value = words.next_if(|next| takes_next(&word) && !next.is_empty());
             left_out.push(value.map_or(word.clone(), |value| format!("{word} {value}")));
         }
@@ -98,7 +98,7 @@ pub(crate) fn split(words: Vec<String>) -> (Vec<String>, Vec<String>) {
     (kept, left_out)
 }
 
-/// Options that are left out together with the word that follows.
+/// Options that are left out together with the next word.
 fn takes_next(word: &str) -> bool {
     word.starts_with("-X")
         || ["-B", "-mllvm", "-load", "-wrapper", "--param", "-arch", "-include-pch", "--config", "-aux-info"]

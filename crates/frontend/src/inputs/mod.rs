@@ -1,5 +1,4 @@
-//! Turns whatever `lint` is given into bitcode: sources and crates, which are compiled on the way, bitcode, and
-//! compilation databases.
+//! Converts any input of `lint` to bitcode: sources and crates, which are compiled, bitcode, and compilation databases.
 
 mod compile;
 mod crates;
@@ -17,8 +16,8 @@ pub use error::Error;
 
 use compile::Job;
 
-/// Turns inputs into bitcode, with compilers' output in `directory`. The arguments of a compilation database are passed
-/// on as they are only with `trust`.
+/// Converts inputs to bitcode, with compiler output in `directory`. Arguments from a compilation database are passed on
+/// unchanged only with `trust`.
 pub fn bitcode(
     inputs: &[PathBuf],
     arguments: &[OsString],

@@ -23,13 +23,13 @@ use super::module::Module;
 pub struct File {
     module: LLVMModuleRef,
     context: LLVMContextRef,
-    /// What LLVM complained about. Boxed, because the context keeps its address.
+    /// LLVM's error messages. Boxed, because the context keeps its address.
     complaints: Box<RefCell<Vec<String>>>,
 }
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: both are this file's own; the module goes first, because the context owns what it is made of.
+        // SAFETY: this file owns both; the module is disposed of first, because the context owns its parts.
         unsafe {
             if !self.module.is_null() {
                 LLVMDisposeModule(self.module);
@@ -52,7 +52,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// What LLVM says is wrong with it; bitcode of a later LLVM is one such thing.
+    /// LLVM's message about invalid input, including bitcode of a later LLVM.
     pub fn parse(name: &str, bytes: &[u8]) -> Result<File, String> {
         // SAFETY: the handler is given the address of `complaints`, which lives as long as the context.
         let mut file = unsafe {
@@ -69,7 +69,7 @@ impl File {
 
     fn parsed(&mut self, name: &str, bytes: &[u8]) -> Result<LLVMModuleRef, String> {
         let (mut module, mut message) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the buffer is a copy with a zero behind it; the parser does not keep it.
+        // SAFETY: the buffer is a zero-terminated copy; the parser does not keep it.
         let failed = unsafe {
             let buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(
                 bytes.as_ptr().cast(),
@@ -85,7 +85,7 @@ impl File {
             return Err(self.why(message));
         }
         self.verified(module).inspect_err(|_| {
-            // SAFETY: nobody has a handle of it.
+            // SAFETY: no handle to it exists.
             unsafe { LLVMDisposeModule(module) }
         })?;
         Ok(module)
@@ -104,10 +104,10 @@ impl File {
     ///
     /// # Errors
     ///
-    /// What LLVM says is wrong: with the file, or with both together.
+    /// LLVM's message about the file, or about linking.
     pub fn link(&mut self, name: &str, bytes: &[u8]) -> Result<(), LinkError> {
         let module = self.parsed(name, bytes).map_err(LinkError::Malformed)?;
-        // SAFETY: both are modules of this context, and nobody has a handle of either; `module` is consumed.
+        // SAFETY: both are modules of this context, and no handle to either exists; `module` is consumed.
         if unsafe { LLVMLinkModules2(self.module, module) } != 0 {
             return Err(LinkError::DoesNotFit(self.why(String::new())));
         }
@@ -118,14 +118,14 @@ impl File {
     ///
     /// # Errors
     ///
-    /// What LLVM says is wrong with it.
+    /// LLVM's message.
     pub fn verify(&mut self) -> Result<(), String> {
         self.verified(self.module)
     }
 
     /// The module.
     pub fn module(&self) -> Module<'_> {
-        // SAFETY: the module lives as long as this file; what changes it needs the file for itself.
+        // SAFETY: the module lives as long as this file; changing it requires exclusive access to the file.
         unsafe { Module::new(self.module) }
     }
 
@@ -135,7 +135,7 @@ impl File {
     ///
     /// If LLVM knows no such passes.
     pub fn run_passes(&mut self, passes: &str) -> Result<(), String> {
-        // SAFETY: options and error are disposed of here; nobody has a handle of the module.
+        // SAFETY: options and error are disposed of here; no handle to the module exists.
         unsafe {
             let options = LLVMCreatePassBuilderOptions();
             let error = LLVMRunPasses(self.module, c_string(passes).as_ptr(), ptr::null_mut(), options);
@@ -165,7 +165,7 @@ pub enum LinkError {
     DoesNotFit(String),
 }
 
-/// LLVM quotes what it does not understand, which may be anything: the first line of it, as far as people can read it.
+/// The first readable line of a message: LLVM quotes what it does not understand, which may be anything.
 fn readable(message: &str) -> String {
     const LONGEST: usize = 200;
     let line = message.lines().next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Handles of LLVM's objects, and what the C++ shim offers.
+//! Handles for LLVM's objects, and the interface of the C++ shim.
 
 #![allow(unsafe_code, reason = "see the documentation of the parent module")]
 
@@ -56,7 +56,7 @@ unsafe extern "C" {
     fn free(memory: *mut std::ffi::c_void);
 }
 
-/// A handle is a pointer of LLVM's. It cannot outlive the module it comes from.
+/// A handle wraps a pointer of LLVM's. It cannot outlive its module.
 macro_rules! handle {
     ($(#[$doc:meta])* $name:ident($raw:ty)) => {
         $(#[$doc])*
@@ -64,7 +64,7 @@ macro_rules! handle {
         pub struct $name<'m>(pub(super) $raw, PhantomData<&'m ()>);
 
         impl $name<'_> {
-            /// For this module alone, which knows what the pointer belongs to.
+            /// Only for this module, which knows what the pointer belongs to.
             pub(super) fn new(raw: $raw) -> Self {
                 $name(raw, PhantomData)
             }
@@ -126,7 +126,7 @@ pub(super) fn text(start: *const c_char, length: usize) -> String {
     if start.is_null() {
         return String::new();
     }
-    // LLVM says where its string begins and how long it is.
+    // LLVM returns the start of its string and its length.
     let bytes = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), length) };
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -135,12 +135,12 @@ pub(super) fn c_string(name: &str) -> CString {
     CString::new(name.replace('\0', "?")).expect("no zero byte is left")
 }
 
-/// A message that LLVM allocated, freed.
+/// Takes and frees a message allocated by LLVM.
 pub(super) fn taken(message: *mut c_char) -> String {
     if message.is_null() {
         return String::new();
     }
-    // SAFETY: LLVM hands over a string that is ours to dispose of.
+    // SAFETY: LLVM returns a string that we must dispose of.
     unsafe {
         let text = CStr::from_ptr(message).to_string_lossy().trim().to_owned();
         llvm_sys::core::LLVMDisposeMessage(message);
@@ -148,7 +148,7 @@ pub(super) fn taken(message: *mut c_char) -> String {
     }
 }
 
-/// A symbol as its source would write it.
+/// A symbol in source notation.
 pub fn demangle(name: &str) -> String {
     let readable = unsafe { cp_demangle(name.as_ptr().cast(), name.len()) };
     if readable.is_null() {
@@ -159,7 +159,7 @@ pub fn demangle(name: &str) -> String {
     without_hash(&result).to_owned()
 }
 
-/// Rust's old mangling ends with `::h` and sixteen digits that tell the reader nothing.
+/// Rust's legacy mangling ends with `::h` and sixteen digits, which mean nothing to the reader.
 fn without_hash(name: &str) -> &str {
     match name.rsplit_once("::h") {
         Some((path, hash)) if hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => path,

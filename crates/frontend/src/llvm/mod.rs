@@ -1,17 +1,18 @@
 //! The binding to LLVM: its C interface and a C++ shim, for everything here that reads or changes LLVM IR.
 //!
-//! inkwell is not used on purpose: its typed enums panic on values they do not know, and what reads IR
-//! must accept whatever module a compiler hands it.
+//! inkwell is deliberately not used: its typed enums panic on unknown values, but a reader of IR must accept every
+//! module a compiler produces.
 //!
 //! # Why the unsafe code here is sound
 //!
-//! * Handles ([`Value`], [`Type`], [`Block`], [`Meta`]) carry the lifetime of the [`Module`] they come from, which is the one that
-//!   was vouched for in [`Module::new`], or a borrow of the [`File`] that owns it. They are neither `Send` nor `Sync`.
-//! * What makes a handle dangle while its module lives is `unsafe` ([`Value::erase`], [`Value::delete_global`],
-//!   [`Value::expand_rmw`]) or needs the file for itself ([`File::run_passes`], [`File::link`]).
-//! * Modules are verified before they are walked, so that operands have the classes that LLVM's interface expects of
-//!   each opcode. Callers ask [`Value::opcode`] or an `is_` method before anything that only some classes have; what
-//!   each method expects is said on it.
+//! * Handles ([`Value`], [`Type`], [`Block`], [`Meta`]) carry the lifetime of their [`Module`], which is the one
+//!   vouched for in [`Module::new`], or a borrow of the [`File`] that owns it. They are neither `Send` nor `Sync`.
+//! * Operations that make a handle dangle while its module lives are `unsafe` ([`Value::erase`],
+//!   [`Value::delete_global`], [`Value::expand_rmw`]) or require exclusive access to the file ([`File::run_passes`],
+//!   [`File::link`]).
+//! * Modules are verified before they are walked, so operands have the classes that LLVM's interface expects for each
+//!   opcode. Callers check [`Value::opcode`] or an `is_` method before using anything that only some classes have; each
+//!   method documents what it expects.
 
 #![allow(unsafe_code, reason = "the only door to LLVM; see the module documentation")]
 #![allow(missing_docs, reason = "most names are LLVM's own; what they do is in its documentation")]

@@ -29,7 +29,7 @@ pub struct Module<'m> {
     pub ptr: Type<'m>,
 }
 
-/// The values of one kind that a module has, from the first on.
+/// Iterates over a module's values of one kind.
 fn chain<'m>(
     first: LLVMValueRef,
     following: unsafe extern "C" fn(LLVMValueRef) -> LLVMValueRef,
@@ -112,7 +112,7 @@ impl<'m> Module<'m> {
         meaning::store(ordering, scope, hint, stored, self.store_size(ty))
     }
 
-    /// A global and the constant offset from it that a constant pointer (or its integer) stands for.
+    /// The global and constant offset denoted by a constant pointer (or its integer value).
     pub fn constant_base(&self, pointer: Value<'m>) -> Option<(Value<'m>, i64)> {
         let mut offset = 0;
         let base = optional(unsafe { cp_constant_base(pointer.0, self.raw, &mut offset) })?;
@@ -155,7 +155,7 @@ impl<'m> Module<'m> {
         unsafe { llvm_sys::bit_writer::LLVMWriteBitcodeToFile(self.raw, path.as_ptr()) == 0 }
     }
 
-    /// Whether named metadata of this name exists; used to mark what was done to a module.
+    /// Whether named metadata of this name exists; used to mark processed modules.
     pub fn has_mark(&self, name: &str) -> bool {
         !unsafe { LLVMGetNamedMetadata(self.raw, name.as_ptr().cast(), name.len()) }.is_null()
     }
@@ -183,7 +183,7 @@ impl<'m> Module<'m> {
         unsafe { LLVMAddAttributeAtIndex(function.0, llvm_sys::LLVMAttributeFunctionIndex, attribute) };
     }
 
-    /// Adds an attribute to what is called, for this call alone.
+    /// Adds an attribute to the callee, for this call only.
     pub fn add_call_attribute(&self, call: Value<'m>, name: &str) {
         let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
         let attribute = unsafe { LLVMCreateEnumAttribute(self.context, kind, 0) };
@@ -232,7 +232,7 @@ impl<'m> Module<'m> {
         unsafe { cp_forget_memory_attributes(self.raw) }
     }
 
-    /// Says that a load gives the same pointer, not null, wherever it stands.
+    /// Marks a load as always returning the same non-null pointer.
     pub fn mark_invariant(&self, load: Value<'m>) {
         for kind in ["invariant.load", "nonnull"] {
             let id =
@@ -246,7 +246,7 @@ impl<'m> Module<'m> {
         Builder::new(unsafe { LLVMCreateBuilderInContext(self.context) })
     }
 
-    /// Names longer than LLVM's own prefix: the intrinsic a call calls, such as `llvm.memcpy.p0.p0.i64`.
+    /// The intrinsic that a call calls, such as `llvm.memcpy.p0.p0.i64`; the name may be longer than LLVM's own prefix.
     pub fn intrinsic_name(&self, call: Value<'m>) -> String {
         call.callee().name()
     }

@@ -1,4 +1,4 @@
-//! What the parts of a global are called, going by debug information: `slots[2].value`.
+//! The names of a global's parts, according to debug information: `slots[2].value`.
 
 #![allow(unsafe_code, reason = "see the documentation of the parent module")]
 
@@ -15,11 +15,11 @@ pub struct Part {
     pub offset: u64,
     /// Bytes.
     pub size: u64,
-    /// What is written behind the global's name: `.slots[2].value`.
+    /// The suffix of the global's name: `.slots[2].value`.
     pub name: String,
 }
 
-/// Parts beyond these have no names: nobody reads through arrays this long.
+/// Parts beyond these have no names: names for arrays this long would be useless.
 const MOST: usize = 4096;
 
 /// DWARF's numbers for kinds of types.
@@ -33,16 +33,16 @@ mod tag {
     pub(super) const ATOMIC: u16 = 0x47;
 }
 
-/// Places of operands in LLVM 22's nodes for variables and types.
+/// Indices of operands in LLVM 22's nodes for variables and types.
 const TYPE_OF_VARIABLE: usize = 3;
 const BASE: usize = 5;
 const ELEMENTS: usize = 6;
 const COUNT: usize = 0;
 
 impl Value<'_> {
-    /// The scalars that a global variable consists of. Unions are one part, and bit-fields none: they lie on top of each other.
+    /// The scalars that make up a global variable. Unions are one part; overlapping bit-fields are left out.
     pub fn parts(self) -> Vec<Part> {
-        // SAFETY: any value has a type, and that a context.
+        // SAFETY: every value has a type, and every type a context.
         let context = unsafe { LLVMGetTypeContext(LLVMTypeOf(self.0)) };
         let mut found = Vec::new();
         if let Some(ty) = type_of(context, self.0) {
@@ -54,7 +54,7 @@ impl Value<'_> {
 
 fn type_of(context: LLVMContextRef, global: LLVMValueRef) -> Option<LLVMMetadataRef> {
     let mut count = 0;
-    // SAFETY: a global of this context; the entries are disposed of after they were looked at.
+    // SAFETY: a global of this context; the entries are disposed of after use.
     unsafe {
         let entries = LLVMGlobalCopyAllMetadata(global, &raw mut count);
         let variable = (0..count as u32)
@@ -75,7 +75,7 @@ fn collect(context: LLVMContextRef, ty: LLVMMetadataRef, offset: u64, name: Stri
     if found.len() >= MOST || !is_type(ty) {
         return;
     }
-    // SAFETY: a type; who has such a tag has these operands.
+    // SAFETY: a type; nodes with these tags have these operands.
     let (tag, bits) = unsafe { (LLVMGetDINodeTag(ty), LLVMDITypeGetSizeInBits(ty)) };
     match tag {
         tag::TYPEDEF | tag::CONST | tag::VOLATILE | tag::ATOMIC => {
@@ -127,7 +127,7 @@ fn collect(context: LLVMContextRef, ty: LLVMMetadataRef, offset: u64, name: Stri
 
 fn is_type(node: LLVMMetadataRef) -> bool {
     use LLVMMetadataKind::*;
-    // SAFETY: any metadata has a kind.
+    // SAFETY: every metadata node has a kind.
     let kind = unsafe { LLVMGetMetadataKind(node) };
     matches!(
         kind,
@@ -137,7 +137,7 @@ fn is_type(node: LLVMMetadataRef) -> bool {
 
 fn type_name(ty: LLVMMetadataRef) -> String {
     let mut length = 0;
-    // SAFETY: a type has a name, maybe an empty one, that lives as long as it.
+    // SAFETY: a type has a name, possibly empty, that lives as long as the type.
     let start = unsafe { LLVMDITypeGetName(ty, &raw mut length) };
     text(start, length)
 }
@@ -154,7 +154,7 @@ fn elements(context: LLVMContextRef, ty: LLVMMetadataRef) -> Vec<LLVMMetadataRef
 
 fn number(context: LLVMContextRef, node: LLVMMetadataRef, index: usize) -> Option<u64> {
     let value = *operands(context, node).get(index)?;
-    // SAFETY: null is no constant.
+    // SAFETY: a null value is not a constant.
     unsafe {
         (!value.is_null() && !LLVMIsAConstantInt(value).is_null()).then(|| LLVMConstIntGetZExtValue(value))
     }
@@ -162,12 +162,12 @@ fn number(context: LLVMContextRef, node: LLVMMetadataRef, index: usize) -> Optio
 
 fn operand(context: LLVMContextRef, node: LLVMMetadataRef, index: usize) -> Option<LLVMMetadataRef> {
     let value = *operands(context, node).get(index)?;
-    // SAFETY: an operand that is there is metadata.
+    // SAFETY: a non-null operand is metadata.
     (!value.is_null()).then(|| unsafe { LLVMValueAsMetadata(value) })
 }
 
 fn operands(context: LLVMContextRef, node: LLVMMetadataRef) -> Vec<LLVMValueRef> {
-    // SAFETY: LLVM writes as many operands as it says there are; what is no node has none.
+    // SAFETY: LLVM writes as many operands as it reports; a non-node has none.
     unsafe {
         let value = LLVMMetadataAsValue(context, node);
         if LLVMIsAMDNode(value).is_null() {

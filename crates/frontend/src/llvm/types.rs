@@ -100,7 +100,7 @@ impl<'m> Type<'m> {
         if name.is_null() {
             return String::new();
         }
-        // SAFETY: LLVM ends names with a zero.
+        // SAFETY: LLVM's names are zero-terminated.
         text(name, unsafe { std::ffi::CStr::from_ptr(name) }.count_bytes())
     }
 
@@ -126,7 +126,7 @@ impl<'m> Block<'m> {
         Value::new(unsafe { LLVMGetBasicBlockTerminator(self.0) })
     }
 
-    /// Its instructions, as they are now.
+    /// A snapshot of its instructions.
     pub fn instructions(self) -> Vec<Value<'m>> {
         let mut all = Vec::new();
         let mut next = optional(unsafe { LLVMGetFirstInstruction(self.0) });

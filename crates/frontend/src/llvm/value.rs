@@ -76,7 +76,7 @@ impl<'m> Value<'m> {
         unsafe { LLVMSetOperand(self.0, index, value.0) }
     }
 
-    /// All users of a value, and all operand positions where an instruction uses it are left to the caller.
+    /// All users of a value; finding the operand positions is left to the caller.
     pub fn users(self) -> Vec<Value<'m>> {
         let mut all = Vec::new();
         let mut next = unsafe { LLVMGetFirstUse(self.0) };
@@ -323,7 +323,7 @@ impl<'m> Value<'m> {
         unsafe { LLVMRemoveEnumAttributeAtIndex(self.0, llvm_sys::LLVMAttributeFunctionIndex, kind) };
     }
 
-    /// Whether a global is invisible outside the program or library it is linked into.
+    /// Whether a global is invisible outside its linked program or library.
     pub fn has_hidden_visibility(self) -> bool {
         unsafe { LLVMGetVisibility(self.0) == llvm_sys::LLVMVisibility::LLVMHiddenVisibility }
     }
@@ -425,7 +425,7 @@ impl<'m> Value<'m> {
         unsafe { cp_move_before(self.0, place.0) }
     }
 
-    /// The first instruction that may use the result of this one, if there is such a place.
+    /// The first instruction that may use the result of this one, if there is one.
     pub fn after_definition(self) -> Option<Value<'m>> {
         optional(unsafe { cp_after_definition(self.0) })
     }
@@ -440,7 +440,7 @@ impl<'m> Value<'m> {
         Value::new(unsafe { cp_strip_constant_offsets(self.0) })
     }
 
-    /// Turns an atomicrmw into the compare-exchange loop the code generator would make of it.
+    /// Expands an atomicrmw into the compare-exchange loop that the code generator would emit.
     ///
     /// # Safety
     ///
@@ -449,13 +449,13 @@ impl<'m> Value<'m> {
         unsafe { cp_expand_rmw(self.0) }
     }
 
-    /// Makes instructions out of the constant expressions, used in functions, that name this global.
+    /// Converts constant expressions in functions that refer to this global into instructions.
     pub fn constant_users_to_instructions(self) {
         unsafe { cp_constant_users_to_instructions(self.0) }
     }
 }
 
-/// What only readers of IR ask.
+/// For readers of IR.
 impl<'m> Value<'m> {
     /// The value of a constant integer of at most 64 bits, with its sign.
     pub fn as_signed(self) -> Option<i64> {
@@ -463,7 +463,7 @@ impl<'m> Value<'m> {
         Some(unsafe { LLVMConstIntGetSExtValue(self.0) })
     }
 
-    /// The value as IR text, without references to metadata, which say nothing to a reader.
+    /// The value as IR text, without references to metadata, which mean nothing to a reader.
     pub fn printed(self) -> String {
         let whole = taken(unsafe { LLVMPrintValueToString(self.0) });
         whole.split(", !").next().unwrap_or(&whole).trim().to_owned()
@@ -483,7 +483,7 @@ impl<'m> Value<'m> {
         is_alias.then(|| Value::new(unsafe { LLVMAliasGetAliasee(self.0) }))
     }
 
-    /// The value of a floating-point constant, and whether a double does not hold all of it.
+    /// The value of a floating-point constant, and whether a double loses precision.
     pub fn as_double(self) -> Option<(f64, bool)> {
         let is_float = !unsafe { LLVMIsAConstantFP(self.0) }.is_null();
         is_float.then(|| {
@@ -520,7 +520,7 @@ impl<'m> Value<'m> {
         (!attribute.is_null()).then(|| Type::new(unsafe { LLVMGetTypeAttributeValue(attribute) }))
     }
 
-    /// File, line and column of an instruction, function or global variable; empty and zero if unknown.
+    /// The file, line and column of an instruction, function or global variable; empty and zero if unknown.
     pub fn source_place(self) -> (String, u32, u32) {
         let mut length = 0;
         unsafe {

@@ -13,16 +13,16 @@ pub enum Ordering {
     SequentiallyConsistent,
 }
 
-/// Whom an atomic operation is meant for.
+/// The scope of an atomic operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// All threads.
     System,
-    /// Signal handlers of the same thread: the compiler must not reorder, and the processor does not.
+    /// Signal handlers of the same thread: constrains only the compiler.
     SingleThread,
 }
 
-/// What is stored, as far as the choice of the instruction depends on it.
+/// The stored type, as far as it affects the choice of instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stored {
     /// An integer or a pointer.
@@ -37,7 +37,7 @@ pub enum Stored {
     Aggregate,
 }
 
-/// How a store of the language reaches memory. `hint` says that it carries `!nontemporal`.
+/// How a store in the source language reaches memory. `hint` means that it carries `!nontemporal`.
 #[must_use]
 pub fn store(ordering: Ordering, scope: Scope, hint: bool, stored: Stored, bytes: u64) -> Manner {
     if ordering == Ordering::SequentiallyConsistent && scope == Scope::System {
@@ -49,12 +49,12 @@ pub fn store(ordering: Ordering, scope: Scope, hint: bool, stored: Stored, bytes
     }
 }
 
-/// Whether the code generator follows a non-temporal hint. x86-64 has non-temporal stores of general registers of 4 and 8
-/// bytes and of whole vector registers; for everything else the hint is dropped silently.
+/// Whether the code generator honors a non-temporal hint. x86-64 has non-temporal stores of general registers of 4 and
+/// 8 bytes and of whole vector registers; otherwise the hint is dropped silently.
 #[must_use]
 pub fn is_stored_non_temporally(stored: Stored, bytes: u64) -> bool {
     match stored {
-        // Wider integers are stored in halves.
+        // Wider integers are stored in several pieces.
         Stored::General => bytes == 4 || bytes > 0 && bytes.is_multiple_of(8),
         Stored::FloatConstant => matches!(bytes, 4 | 8),
         Stored::Vector => bytes > 0 && bytes.is_multiple_of(16),
@@ -62,8 +62,8 @@ pub fn is_stored_non_temporally(stored: Stored, bytes: u64) -> bool {
     }
 }
 
-/// The instruction that a fence of the language becomes. A locked read-modify-write or compare-exchange needs no table:
-/// whatever its ordering, and whether or not it stores, it is [`Fence::Full`] as well as an access.
+/// The instruction that a fence in the source language becomes. A locked read-modify-write or compare-exchange needs no
+/// table: with any ordering, and whether or not it stores, it is [`Fence::Full`] in addition to an access.
 #[must_use]
 pub fn fence(ordering: Ordering, scope: Scope) -> Option<Fence> {
     (ordering == Ordering::SequentiallyConsistent && scope == Scope::System).then_some(Fence::Full)

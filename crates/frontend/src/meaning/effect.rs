@@ -1,9 +1,9 @@
-//! What is done to memory and ordering, in px86's terms.
+//! Effects on memory and ordering, in px86's terms.
 
 /// The position of an argument in a call.
 pub type Argument = u8;
 
-/// Which flush. All of them take any address of a line.
+/// A flush instruction. All of them accept any address of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flush {
     /// `clflush`, ordered with stores.
@@ -15,7 +15,7 @@ pub enum Flush {
 }
 
 impl Flush {
-    /// What it is to the model.
+    /// Its class in the model.
     #[must_use]
     pub fn class(self) -> px86::order::Class {
         match self {
@@ -25,17 +25,17 @@ impl Flush {
     }
 }
 
-/// Which fence.
+/// A fence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fence {
     /// `sfence`.
     Store,
-    /// `mfence`, and every locked instruction, whatever memory it works on.
+    /// `mfence`, and every locked instruction, regardless of the memory it accesses.
     Full,
 }
 
 impl Fence {
-    /// What it is to the model.
+    /// Its class in the model.
     #[must_use]
     pub fn class(self) -> px86::order::Class {
         match self {
@@ -48,13 +48,13 @@ impl Fence {
 /// A number of bytes, in terms of the arguments of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Length {
-    /// Always as many.
+    /// A constant.
     Constant(u64),
     /// This argument, times a constant.
     Argument(Argument, u64),
     /// The product of two arguments.
     Product(Argument, Argument),
-    /// A string behind this argument, as it is afterwards, with its terminator; characters have so many bytes.
+    /// The string at this argument after the call, with its terminator; each character has this many bytes.
     Text(Argument, u64),
 }
 
@@ -63,13 +63,13 @@ pub enum Length {
 pub enum Extent {
     /// All of it.
     Exactly(Length),
-    /// Some of it, from the start on; if all goes well at least the first byte.
+    /// Some of it, from the start; on success at least the first byte.
     AtMost(Length),
-    /// Somewhere in the object that is pointed to.
+    /// An unknown part of the object pointed to.
     Unknown,
 }
 
-/// What a call does to memory or ordering, one thing at a time. Arguments named here are pointers.
+/// One effect of a call on memory or ordering. The arguments it names are pointers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// A load of a value of the type that the call returns.
@@ -83,7 +83,7 @@ pub enum Effect {
         to: Argument,
         /// What.
         value: Argument,
-        /// Through the cache or past it.
+        /// Through the cache or bypassing it.
         manner: Manner,
     },
     /// Reads memory.
@@ -93,19 +93,20 @@ pub enum Effect {
         /// How much.
         extent: Extent,
     },
-    /// Writes memory with plain stores; what is written is not known.
+    /// Writes memory with plain stores of unknown values.
     Write {
         /// Where it starts.
         to: Argument,
         /// How much.
         extent: Extent,
     },
-    /// Writes somewhere in the object that a pointer in memory points to.
+    /// Writes an unknown part of the object that a pointer in memory points to.
     WriteThrough {
         /// Where that pointer is.
         list: Argument,
     },
-    /// Writes memory that arguments lead to only by way of lists: buffers of `readv`, a `va_list` of pointers.
+    /// Writes memory that is reachable only through lists in the arguments: buffers of `readv`, a `va_list` of
+    /// pointers.
     WriteAnywhere,
     /// Copies memory. The ranges may overlap.
     Copy {
@@ -115,7 +116,7 @@ pub enum Effect {
         from: Argument,
         /// How much.
         extent: Extent,
-        /// Through the cache or past it.
+        /// Through the cache or bypassing it.
         manner: Manner,
     },
     /// Copies a string to the end of another one.
@@ -148,7 +149,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// The argument whose memory it stores to, if there is one.
+    /// The argument whose memory it stores to, if any.
     #[must_use]
     pub fn stores_to(self) -> Option<Argument> {
         match self {
@@ -173,9 +174,9 @@ impl Effect {
 pub enum Manner {
     /// Through the cache.
     Plain,
-    /// Past the cache, and past other stores.
+    /// Bypassing the cache, unordered with other stores.
     NonTemporal,
-    /// By a locked `xchg`, which is a fence, whatever memory it works on.
+    /// By a locked `xchg`, which is a fence, regardless of the memory it accesses.
     Exchange,
 }
 
@@ -186,9 +187,9 @@ pub struct Lanes {
     pub address: Argument,
     /// How the lanes lie in memory.
     pub at: LanesAt,
-    /// What is stored; none for a load.
+    /// The stored value; `None` for a load.
     pub value: Option<Argument>,
-    /// What a load gives in lanes that are off; zero if there is no such argument.
+    /// The result of a load in disabled lanes; zero if there is no such argument.
     pub otherwise: Option<Argument>,
     /// Which lanes are accessed.
     pub mask: Mask,
@@ -199,13 +200,13 @@ pub struct Lanes {
 /// How the lanes of a vector lie in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LanesAt {
-    /// One after the other; lanes that are off leave a gap.
+    /// Consecutively, with gaps for disabled lanes.
     Contiguous,
-    /// Lanes that are on, one after the other.
+    /// Enabled lanes consecutively.
     Compressed,
     /// Anywhere: the address is a vector of pointers.
     Scattered,
-    /// At distances from the address: a vector of indices, times a scale.
+    /// At offsets from the address: a vector of indices, times a scale.
     Indexed {
         /// The vector.
         index: Argument,
@@ -214,11 +215,11 @@ pub enum LanesAt {
     },
 }
 
-/// The argument that says which lanes are on.
+/// The argument that enables lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mask {
     /// A vector of bits.
     Bits(Argument),
-    /// A vector with lanes as wide as those of the value; their signs count.
+    /// A vector with lanes of the same width as the value; their sign bits count.
     Signs(Argument),
 }

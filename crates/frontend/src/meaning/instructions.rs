@@ -1,8 +1,7 @@
 //! Assembly instructions, by mnemonic.
 //!
-//! A name in the table stands for every mnemonic that begins with it; the longest one that fits counts, so that an
-//! exception stands beside its family. Sizes that AT&T syntax appends (`movq`) and variants (`addsd`) need no rows of
-//! their own.
+//! A name in the table covers every mnemonic that starts with it; the longest match wins, so exceptions can be listed
+//! next to their family. Size suffixes of AT&T syntax (`movq`) and variants (`addsd`) need no rows of their own.
 
 use super::effect::{Fence, Flush};
 
@@ -13,34 +12,34 @@ pub enum Instruction {
     Flush(Flush),
     /// A fence.
     Fence(Fence),
-    /// Waits a little for other threads.
+    /// A short wait for other threads.
     Pause,
-    /// Nothing to its memory operands and no value: `lfence`, `nop`, prefetches.
+    /// No effect on memory operands and no result: `lfence`, `nop`, prefetches.
     Nothing,
-    /// Computes with the address of its operand, not with what is there.
+    /// Computes with its operand's address, not its content.
     Address,
-    /// Goes elsewhere in the statement.
+    /// Jumps within the statement.
     Jump,
     /// Reads its source operands, and does this to the destination.
     Compute(Compute),
-    /// Touches memory that is not an operand, leaves the statement, or is not listed.
+    /// Accesses memory that is not an operand, leaves the statement, or is not listed.
     NotUnderstood,
 }
 
-/// An instruction that works on its operands alone.
+/// An instruction that only affects its operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Compute {
-    /// What it does to memory that is its destination, or its only operand.
+    /// How it accesses memory as its destination or only operand.
     pub destination: Use,
     /// All operands are destinations: `xchg`, `xadd`.
     pub exchanges: bool,
     /// Locked without a prefix, if an operand is memory.
     pub locked: bool,
-    /// Stores past the cache.
+    /// Its stores bypass the cache.
     pub nontemporal: bool,
 }
 
-/// What is done to memory.
+/// How memory is accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names are what they do")]
 pub enum Use {
@@ -223,16 +222,16 @@ const TABLE: &[Row] = &[
             "zeroupper",
         ],
     ),
-    // Hidden in the families above.
+    // Exceptions to the families above.
     (NotUnderstood, &["movdir64b", "maskmovdqu", "maskmovq", "pushf", "popf"]),
 ];
 
 const STRING_OPERATIONS: [&str; 7] = ["movs", "stos", "lods", "scas", "cmps", "ins", "outs"];
 
-/// What an instruction does, by its mnemonic in lower case, the prefixes before it and how many operands are written out.
+/// The effect of an instruction, given its lower-case mnemonic, its prefixes, and the number of explicit operands.
 #[must_use]
 pub fn instruction(mnemonic: &str, prefixes: Prefixes, operands: usize) -> Instruction {
-    // The prefix bytes that old assemblers need.
+    // Prefix bytes, which old assemblers require.
     match mnemonic {
         "clflush" if prefixes.operand_size => return Instruction::Flush(Flush::Clflushopt),
         "xsaveopt" if prefixes.operand_size => return Instruction::Flush(Flush::Clwb),
@@ -242,7 +241,7 @@ pub fn instruction(mnemonic: &str, prefixes: Prefixes, operands: usize) -> Instr
     let is_string_operation = STRING_OPERATIONS.iter().any(|stem| {
         mnemonic.strip_prefix(stem).is_some_and(|size| matches!(size, "" | "b" | "w" | "l" | "d" | "q"))
     });
-    // `movsd` and `cmpsd` are also of vector registers, which have operands.
+    // `movsd` and `cmpsd` also exist for vector registers, with operands.
     if is_string_operation && (operands == 0 || prefixes.repeat) {
         return NotUnderstood;
     }
@@ -261,7 +260,7 @@ pub fn instruction(mnemonic: &str, prefixes: Prefixes, operands: usize) -> Instr
     }
 }
 
-/// Bytes of memory that an instruction touches, from its name and the bytes of a register among its operands.
+/// The number of bytes of memory an instruction accesses, derived from its name and the size of a register operand.
 #[must_use]
 pub fn access_bytes(mnemonic: &str, register: Option<u32>, operands: usize, intel: bool) -> Option<u32> {
     match mnemonic {

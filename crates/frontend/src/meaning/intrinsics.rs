@@ -1,7 +1,7 @@
 //! Intrinsics of LLVM.
 //!
-//! A name in the table stands for itself and for everything that follows it behind a dot: `llvm.memcpy` is
-//! `llvm.memcpy.p0.p0.i64` as well. The longest name that fits is the one that counts. A star stands for any end.
+//! A name in the table covers itself and every extension after a dot: `llvm.memcpy` covers `llvm.memcpy.p0.p0.i64`. The
+//! longest match wins. A star matches any suffix.
 
 use std::sync::OnceLock;
 
@@ -13,8 +13,8 @@ use super::effect::{Effect, Extent, Fence, Flush, Lanes, LanesAt, Length, Manner
 /// What an intrinsic means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meaning {
-    /// Nothing that a program could see: hints, debug information, the frame and registers of the function itself.
-    /// A result, if there is one, may be anything.
+    /// No effect visible to a program: hints, debug information, the function's own frame and registers. A result, if
+    /// there is one, may be anything.
     Nothing,
     /// Computes a value from its arguments and touches no memory.
     Value(Operation),
@@ -24,14 +24,14 @@ pub enum Meaning {
     Assume,
     /// Ends the program.
     Trap,
-    /// Waits a little for other threads.
+    /// A short wait for other threads.
     Pause,
     /// Returns the processor's clock, and its number if `processor`.
     Clock {
-        /// The result is a structure with the number of the processor behind the clock.
+        /// The result is a structure with the clock and the processor's number.
         processor: bool,
     },
-    /// Returns a random number and whether there was one.
+    /// Returns a random number and whether one was available.
     Random,
     /// Makes a `va_list` of the arguments of the function.
     ListStart,
@@ -39,11 +39,11 @@ pub enum Meaning {
     ListCopy,
     /// Ends a `va_list`.
     ListEnd,
-    /// Not listed. What LLVM declares to touch no memory is still a value that may be anything.
+    /// Not listed. If LLVM declares that it does not access memory, it is still an arbitrary value.
     NotUnderstood,
 }
 
-/// What is computed. `Anything` is a value that no engine models, such as the result of floating-point arithmetic.
+/// A computation. `Anything` is a value that no engine models, such as the result of floating-point arithmetic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "named after the intrinsics")]
 pub enum Operation {
@@ -148,7 +148,7 @@ const MASKED_BYTES: Effect = Vector(Lanes {
     manner: Manner::NonTemporal,
 });
 
-/// `movdiri` is ordered as little as a non-temporal store.
+/// `movdiri` is as weakly ordered as a non-temporal store.
 const DIRECT_STORE: Effect = Store { to: 0, value: 1, manner: Manner::NonTemporal };
 const DIRECT_STORE_LINE: Effect = Copy { to: 0, from: 1, extent: exactly(64), manner: Manner::NonTemporal };
 const BLOCK_COPY: Effect = Copy { to: 0, from: 1, extent: BY_ARGUMENT, manner: Manner::Plain };
@@ -204,7 +204,7 @@ const TABLE: &[(&str, Meaning)] = &[
     ("llvm.x86.avx512.mask.scatter*", Effects(&[AVX512_SCATTER])),
     ("llvm.x86.sse2.maskmov.dqu", Effects(&[MASKED_BYTES])),
     ("llvm.x86.mmx.maskmovq", Effects(&[MASKED_BYTES])),
-    // What differs from run to run.
+    // Nondeterministic values.
     ("llvm.x86.rdtsc", Meaning::Clock { processor: false }),
     ("llvm.readcyclecounter", Meaning::Clock { processor: false }),
     ("llvm.x86.rdtscp", Meaning::Clock { processor: true }),
@@ -263,7 +263,7 @@ const TABLE: &[(&str, Meaning)] = &[
     ("llvm.stacksave", Value(Op::Anything)),
     ("llvm.read_register", Value(Op::Anything)),
     ("llvm.read_volatile_register", Value(Op::Anything)),
-    // Rounding and exceptions of floating-point numbers are memory to LLVM.
+    // LLVM treats rounding modes and exceptions as memory.
     ("llvm.experimental.constrained", Value(Op::Anything)),
     ("llvm.get.rounding", Value(Op::Anything)),
     ("llvm.get.fpmode", Value(Op::Anything)),
@@ -276,7 +276,7 @@ const TABLE: &[(&str, Meaning)] = &[
     ("llvm.x86.xgetbv", Value(Op::Anything)),
     ("llvm.x86.flags.read", Value(Op::Anything)),
     ("llvm.readsteadycounter", Value(Op::Anything)),
-    // Nothing to do with the memory of the program.
+    // Unrelated to the program's memory.
     ("llvm.set.rounding", Nothing),
     ("llvm.set.fpmode", Nothing),
     ("llvm.set.fpenv", Nothing),
@@ -346,7 +346,7 @@ pub fn intrinsic(name: &str) -> Meaning {
     starred.map_or(Meaning::NotUnderstood, |(_, meaning)| *meaning)
 }
 
-/// All names, for the test that no entry is hidden behind another.
+/// All names, so that a test can check that no entry hides another.
 #[cfg(test)]
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|(name, _)| *name)

@@ -1,9 +1,9 @@
-//! Functions of the C library that touch memory they are given, in any order of bytes and by plain stores.
+//! C library functions that access the memory they are passed, byte by byte in any order, with plain stores.
 //!
-//! The list covers what the runtime stands in for (`crates/runtime/src/c_library`; a test compares them). Those that
-//! leave results of a fixed shape are listed in `crashproof_protocol::results`, which the runtime reads, too. Functions that
-//! only concern files, threads or the heap are described per framework (`frameworks/raw`). A function that is neither
-//! here nor described there is not understood.
+//! The list covers the functions that the runtime interposes (`crates/runtime/src/c_library`; a test compares them).
+//! Functions with results of a fixed layout are listed in `crashproof_protocol::results`, which the runtime also uses.
+//! Functions that only affect files, threads or the heap are described per framework (`frameworks/raw`). A function
+//! found in neither place is not understood.
 
 use std::sync::OnceLock;
 
@@ -155,12 +155,12 @@ const TABLE: &[Row] = &[
         Anything,
     ),
     (&["atoi", "atol", "atoll", "atof"], &[read(0, ANYWHERE)], Anything),
-    // Sorting; what compares is called with pointers into the array.
+    // Sorting; the comparison function gets pointers into the array.
     (&["qsort", "qsort_r"], &[write(0, product(1, 2))], Anything),
     (&["bsearch"], &[read(0, ANYWHERE), read(1, product(2, 3))], Within(1)),
     (&["lsearch"], &[write(1, ANYWHERE), write(2, bytes(8))], Within(1)),
     (&["lfind"], &[read(1, ANYWHERE), read(2, bytes(8))], Within(1)),
-    // Text that is made of values.
+    // Formatted output.
     (&["sprintf", "vsprintf"], &[write(0, text(0)), read(1, text(1))], Anything),
     (&["__sprintf_chk", "__vsprintf_chk"], &[write(0, text(0)), read(3, text(3))], Anything),
     (&["snprintf", "vsnprintf"], &[write(0, at_most(1, 1)), read(2, text(2))], Anything),
@@ -174,7 +174,7 @@ const TABLE: &[Row] = &[
         Anything,
     ),
     (&["__fprintf_chk", "__vfprintf_chk", "__dprintf_chk", "__vdprintf_chk"], &[read(2, text(2))], Anything),
-    // Values that are made of text: every argument behind the format is written to.
+    // Formatted input: every argument after the format is written.
     (
         &["sscanf", "__isoc99_sscanf", "__isoc23_sscanf", "fscanf", "__isoc99_fscanf", "__isoc23_fscanf"],
         &[
@@ -256,11 +256,11 @@ const TABLE: &[Row] = &[
     (&["timer_settime"], &[read(2, bytes(32)), write(3, POINTER)], Anything),
     (&["posix_spawn", "posix_spawnp"], &[write(0, POINTER)], Anything),
     (&["getloadavg"], &[write(0, at_most(1, 8))], Anything),
-    // What names a file may be anywhere.
+    // File names may be anywhere.
     (&["stat", "stat64", "lstat", "lstat64"], &[read(0, text(0)), write(1, bytes(144))], Anything),
     (&["fstatat", "fstatat64"], &[read(1, text(1)), write(2, bytes(144))], Anything),
     (&["statx"], &[read(1, text(1)), write(4, bytes(256))], Anything),
-    // Random numbers with a state of the caller's.
+    // Random numbers with caller-provided state.
     (&["random_r"], &[WriteThrough { list: 0 }, write(0, ANYWHERE), write(1, bytes(4))], Anything),
     (&["srandom_r"], &[WriteThrough { list: 1 }, write(1, ANYWHERE)], Anything),
     // Queues and trees of the C library.
@@ -276,7 +276,7 @@ const TABLE: &[Row] = &[
         &[copy(0, 1, exactly(2, WIDE))],
         Returns::End(0, Length::Argument(2, WIDE)),
     ),
-    // Only if all bytes of the character are the same is this a fill with that byte.
+    // This is a byte fill only if all bytes of the character are equal.
     (&["wmemset", "__wmemset_chk"], &[write(0, exactly(2, WIDE))], FIRST),
     (&["wmemcmp"], &[read(0, exactly(2, WIDE)), read(1, exactly(2, WIDE))], Anything),
     (&["wmemchr"], &[read(0, at_most(2, WIDE))], Within(0)),
@@ -298,7 +298,7 @@ const TABLE: &[Row] = &[
     (&["wcsrtombs"], &[write(0, at_most(2, 1)), write(1, bytes(8)), write(3, POINTER)], Anything),
 ];
 
-/// The functions that leave results in memory; see `crashproof_protocol::results`.
+/// The functions that return results through pointers; see `crashproof_protocol::results`.
 fn results() -> impl Iterator<Item = (&'static str, Function)> {
     results::TABLE.iter().flat_map(|row| {
         let effects: Vec<Effect> = row.touches.iter().copied().map(effect).collect();
@@ -307,13 +307,13 @@ fn results() -> impl Iterator<Item = (&'static str, Function)> {
             results::Returned::Argument(argument) => Returns::Argument(argument),
             results::Returned::Within(argument) => Within(argument),
         };
-        // Once for all: the table of meaning lives as long as the process.
+        // Leaked once: the table lives as long as the process.
         let function = Function { effects: effects.leak(), returns };
         row.names.iter().map(move |name| (*name, function))
     })
 }
 
-/// What is done to the memory behind one argument.
+/// The effect on the memory of one argument.
 fn effect(touch: results::Touch) -> Effect {
     use results::{Filled, Size, Touch};
     let length = |argument, size| match size {
@@ -358,7 +358,7 @@ impl Function {
     }
 }
 
-/// All names, for the test that none is listed twice.
+/// All names, so that a test can check that none is listed twice.
 #[cfg(test)]
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().flat_map(|(names, ..)| names.iter().copied()).chain(results().map(|(name, _)| name))

@@ -1,12 +1,12 @@
-//! What code means: for each intrinsic of LLVM, each atomic operation and ordering, each function of the C library that
-//! touches memory it is given and each assembly instruction, what it does to memory and ordering in px86's terms.
+//! What code means: the effects on memory and ordering, in px86's terms, of LLVM's intrinsics, atomic operations and
+//! orderings, C library functions that access the memory they are passed, and assembly instructions.
 //!
-//! This is the single source of truth for instrument, lint and prove. It is plain data and knows nothing of LLVM: a
-//! caller asks by name ([`intrinsic`], [`library()`], [`instruction`]) or by shape ([`store`], [`fence`]) and translates
-//! the answer into its own terms. Whatever is not listed is *not understood*, and an engine that meets it must not
-//! give a verdict as if nothing had happened.
+//! This is the single source of truth for instrument, lint and prove. It is plain data independent of LLVM: a caller
+//! queries it by name ([`intrinsic`], [`library()`], [`instruction`]) or by shape ([`store`], [`fence`]) and translates
+//! the answer into its own terms. Anything not listed is *not understood*, and an engine that encounters it must not
+//! give a verdict that ignores it.
 //!
-//! To add an intrinsic, function or instruction: one line in the file of its family, and one test program.
+//! To add an intrinsic, function or instruction, add a line to the file of its family, and a test program.
 
 mod atomics;
 mod effect;

@@ -1,4 +1,4 @@
-//! The table holds together, and says what the processor does.
+//! The table is consistent, and matches the processor.
 
 use std::collections::HashSet;
 
@@ -86,7 +86,7 @@ fn only_sequentially_consistent_operations_for_other_threads_order() {
     }
 }
 
-/// What the runtime stands in for, so that a function that check follows is not forgotten by the others.
+/// Checks that every function interposed by the runtime is also known to the other engines.
 #[test]
 fn every_function_that_the_runtime_follows_is_listed() {
     let family = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/src/c_library");
@@ -96,11 +96,11 @@ fn every_function_that_the_runtime_follows_is_listed() {
             std::fs::read_to_string(family.join(part).with_extension("rs")).expect("a family of functions");
         for line in text.lines() {
             let names = match line.split_once("! { [") {
-                // One body under several names.
+                // One body with several names.
                 Some((_, rest)) => rest.split(']').next().unwrap_or(""),
                 None => line.strip_prefix("    fn ").and_then(|rest| rest.split('(').next()).unwrap_or(""),
             };
-            // Methods of the runtime's own are written the same way.
+            // Methods of the runtime look similar.
             if line.contains("self") {
                 continue;
             }

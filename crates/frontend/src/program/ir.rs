@@ -1,5 +1,4 @@
-//! The program as the analysis sees it: functions of blocks of instructions that matter, without a trace
-//! of LLVM.
+//! The program as the analysis sees it: functions of blocks of relevant instructions, independent of LLVM.
 //!
 //! Modules are linked here, by symbol: a function that one module declares and another defines is one
 //! [`Function`]. Everything is an index into a table of [`Program`], so nothing borrows.
@@ -25,23 +24,23 @@ pub struct TypeId(pub u32);
 /// A place in a source.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Place {
-    /// As the compiler was given it, relative to the directory of the run where possible; empty if unknown.
+    /// As given to the compiler, relative to the working directory if possible; empty if unknown.
     pub file: String,
     /// From 1; 0 if unknown.
     pub line: u32,
     /// From 1; 0 if unknown.
     pub column: u32,
-    /// The function as its source has it; an inlined one keeps its name.
+    /// The function's name in the source; an inlined function keeps its name.
     pub function: String,
     /// Where the code was inlined.
     pub inlined_at: Option<PlaceId>,
-    /// The function is a library's, not the program's.
+    /// The function belongs to a library, not the program.
     pub of_a_library: bool,
-    /// The function has no name: it is where its author wrote it.
+    /// The function is a lambda: its place is where its author wrote it.
     pub in_lambda: bool,
 }
 
-/// Whether a function of C++ has no name, as the demangler writes it.
+/// Whether a demangled C++ name denotes a lambda.
 pub fn names_a_lambda(function: &str) -> bool {
     function.contains("::$_") || function.contains("'lambda")
 }
@@ -61,13 +60,13 @@ pub struct Program {
     pub symbols: FxHashMap<String, FunctionId>,
     /// Globals visible to all modules.
     pub global_symbols: FxHashMap<String, GlobalId>,
-    /// Inline assembly and intrinsics that are not understood, with where they are.
+    /// Inline assembly and intrinsics that are not understood, with their places.
     pub not_understood: Vec<(PlaceId, String)>,
     /// Modules without debug information.
     pub without_debug_info: Vec<String>,
-    /// Functions that are stored somewhere to be called from there.
+    /// Functions stored somewhere in order to be called from there.
     pub stored_functions: FxHashMap<Home, Stored>,
-    /// Symbols that several modules define, as programs linked by themselves do. Each module calls its own.
+    /// Symbols defined by several modules, as in separately linked programs. Each module calls its own.
     pub defined_again: Vec<String>,
     place_ids: FxHashMap<Place, PlaceId>,
 }
@@ -79,16 +78,16 @@ pub enum Home {
     Member(String, u64),
     /// In a variable.
     Variable(GlobalId, i64),
-    /// In tables of virtual functions, the n-th.
+    /// In virtual tables, at this index.
     Virtual(u64),
 }
 
-/// What is kept there.
+/// The functions kept in one place.
 #[derive(Clone, Debug, Default)]
 pub struct Stored {
     /// Functions, in the order they were seen.
     pub functions: Vec<FunctionId>,
-    /// Something else as well.
+    /// Other values may be stored there as well.
     pub open: bool,
 }
 
@@ -109,7 +108,7 @@ pub struct Function {
     pub returns_pointer: bool,
     /// Other modules can call it.
     pub external: bool,
-    /// Its address is used for something else than calling it.
+    /// Its address is used other than to call it.
     pub address_taken: bool,
     /// Where it is defined.
     pub place: Option<PlaceId>,
@@ -126,9 +125,9 @@ pub struct Variable {
     pub name: String,
     /// Its type, if known.
     pub ty: Option<TypeId>,
-    /// The value is where the variable lies, not what it holds.
+    /// The value is the variable's address, not its content.
     pub is_address: bool,
-    /// It is of a library's function, inlined.
+    /// It belongs to an inlined library function.
     pub of_a_library: bool,
 }
 
@@ -166,7 +165,7 @@ pub struct Global {
     pub pointers: Vec<(u64, Operand)>,
     /// Its type, if known.
     pub ty: Option<TypeId>,
-    /// Some module says what it holds at first.
+    /// Some module defines its initial content.
     pub defined: bool,
 }
 
@@ -201,11 +200,11 @@ pub enum Operand {
     Global(GlobalId, i64),
     /// The address of a function.
     Function(FunctionId),
-    /// Something that says nothing.
+    /// An irrelevant value.
     Undefined,
 }
 
-/// Arithmetic that addresses and lengths are made with.
+/// Arithmetic on addresses and lengths.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "the names are what they do")]
 pub enum Arithmetic {
@@ -219,13 +218,13 @@ pub enum Arithmetic {
     Shr,
     Div,
     Rem,
-    /// How many bits of the left are set, and how many zeros there are below the lowest of them. The right says nothing.
+    /// The number of set bits of the left operand, and of zeros below the lowest. The right operand is unused.
     Ones,
     Zeros,
 }
 
 impl Arithmetic {
-    /// What it makes of two numbers, if that is defined.
+    /// Its result for two numbers, if defined.
     #[must_use]
     pub fn of(self, left: i64, right: i64) -> Option<i64> {
         Some(match self {
@@ -239,7 +238,7 @@ impl Arithmetic {
             Arithmetic::Shr => left.checked_shr(u32::try_from(right).ok()?)?,
             Arithmetic::Div => left.checked_div(right)?,
             Arithmetic::Rem => left.checked_rem(right)?,
-            // How wide the number was is not known.
+            // The width of the number is unknown.
             Arithmetic::Ones if left >= 0 => left.count_ones().into(),
             Arithmetic::Zeros if left != 0 => left.trailing_zeros().into(),
             Arithmetic::Ones | Arithmetic::Zeros => return None,
@@ -257,7 +256,7 @@ pub enum Compare {
     Le,
     Gt,
     Ge,
-    // The same of numbers without a sign.
+    // The same, unsigned.
     Below,
     BelowOrEqual,
     Above,
@@ -268,7 +267,7 @@ impl Compare {
     /// Whether it holds of two numbers.
     #[must_use]
     pub fn holds(self, left: i64, right: i64) -> bool {
-        // Narrower numbers are kept with their sign, which keeps the order of those without one.
+        // Narrower numbers are kept sign-extended, which preserves unsigned order.
         let (below, above) = (left as u64, right as u64);
         match self {
             Compare::Eq => left == right,
@@ -311,14 +310,14 @@ pub enum Op {
         bytes: u64,
         nontemporal: bool,
     },
-    /// Locked read-modify-write, compare-exchange, `xchg` or sequentially consistent store: stores `value`
-    /// (`Undefined` if that depends on memory, or if it may not store at all), and is a full fence **whatever memory it
-    /// works on**: also on volatile memory it waits for earlier flushes of this thread.
+    /// Locked read-modify-write, compare-exchange, `xchg` or sequentially consistent store: stores `value` (`Undefined`
+    /// if that depends on memory, or if it may not store at all), and is a full fence **regardless of the memory it
+    /// accesses**: even on volatile memory it waits for earlier flushes of this thread.
     Locked {
         address: Operand,
         value: Operand,
         bytes: u64,
-        /// It stores only if memory holds this, and its result is a pair: what memory held, and whether it stored.
+        /// It stores only if memory holds this, and its result is a pair: the old value, and whether it stored.
         expected: Option<Operand>,
     },
     /// `base + offset + sum of index * scale`.
@@ -326,7 +325,7 @@ pub enum Op {
         base: Operand,
         offset: i64,
         index: Vec<(Operand, i64)>,
-        /// The array that the indices choose from, as its type says: where it begins behind `base`, and its bytes.
+        /// The array that the indices select from, according to its type: its offset from `base`, and its size.
         within: Option<(i64, i64)>,
     },
     Arithmetic {
@@ -371,18 +370,18 @@ pub enum Op {
     Fence {
         class: px86::order::Class,
     },
-    /// A block of plain stores, by library functions that copy, fill, format, sort or read files. `source` is what is copied,
-    /// if it is memory; `value` the byte of a fill. `Undefined` as `length`: from `target` on, but not known how far.
+    /// A range of plain stores by library functions that copy, fill, format, sort or read files. `source` is the copied
+    /// memory, if any; `value` the byte of a fill. An `Undefined` `length` means an unknown length from `target` on.
     Bulk {
         target: Operand,
         source: Option<Operand>,
         value: Operand,
         length: Operand,
     },
-    /// Computes something of no interest. Touches no memory and orders nothing.
+    /// An irrelevant computation without memory accesses or ordering.
     Other,
-    /// Something that the table of meaning does not list, or that this IR cannot say, and that may touch memory. No verdict
-    /// may rest on it if one of `pointers` may be persistent; with none given it may touch any memory.
+    /// Something not in the table of meaning, or not expressible in this IR, that may access memory. No verdict may
+    /// rest on it if one of `pointers` may be persistent; without any it may access any memory.
     NotUnderstood {
         what: String,
         pointers: Vec<Operand>,
@@ -478,8 +477,8 @@ impl Program {
         (0..self.functions.len() as u32).map(FunctionId).filter(|id| self.function(*id).is_defined())
     }
 
-    /// The member of a type at an offset, written as the source would, and its type: the innermost one, or the one that
-    /// so many bytes are all of.
+    /// The member of a type at an offset, in source notation, and its type: the innermost one, or the one with exactly
+    /// this many bytes.
     #[must_use]
     pub fn member(&self, id: TypeId, offset: u64, bytes: Option<u64>) -> Option<(String, Option<TypeId>)> {
         let is_all = |ty: TypeId| {
@@ -500,7 +499,7 @@ impl Program {
         }
         let last = ty.members.iter().rev().find(|member| member.0 <= offset)?.0;
         let mut same = ty.members.iter().filter(|member| member.0 == last);
-        // Of a union, the member that is meant to be named.
+        // For a union, the member that is probably meant.
         let first = same.next()?;
         let member =
             std::iter::once(first).chain(same).find(|member| !member.1.starts_with('_')).unwrap_or(first);

@@ -20,10 +20,10 @@ pub(crate) struct Analysis {
     pub(crate) order: Vec<Vec<FunctionId>>,
     /// Functions that some code of the program calls.
     pub(crate) called: FxHashSet<FunctionId>,
-    /// Functions of libraries that the program puts into objects, to be called through them, and that are not part of a
+    /// Library functions that the program stores in objects in order to call them, and that are not inlined into a
     /// function of the program.
     pub(crate) handed_on: FxHashSet<FunctionId>,
-    /// Functions of libraries that nothing calls any more, because they were inlined.
+    /// Library functions that are no longer called because they were inlined.
     pub(crate) left_over: FxHashSet<FunctionId>,
     /// Functions that the library calls with a fresh object, and which parameter that is.
     pub(crate) constructors: FxHashMap<FunctionId, u32>,
@@ -33,15 +33,15 @@ pub(crate) struct Analysis {
     pub(crate) too_large: Vec<FunctionId>,
 }
 
-/// More targets than this say nothing: the call is one of unknown code.
+/// With more targets than this, a call is treated as a call of unknown code.
 const MAX_TARGETS: usize = 16;
 /// Rounds in which callbacks passed through callbacks are resolved.
 const ROUNDS: usize = 3;
-/// A graph with more nodes than this is mostly copies of copies: no more callees are copied into it, and the function is
-/// reported as UNKNOWN.
+/// A graph with more nodes than this is mostly copies of copies: no more callees are copied into it, and the function
+/// is reported as UNKNOWN.
 const MAX_NODES: usize = 200_000;
 
-/// A thread that is started: by whom, what runs, and what is passed to it.
+/// A started thread: the call that starts it, the function it runs, and its argument.
 #[derive(Debug)]
 pub(crate) struct Thread {
     by: FunctionId,
@@ -49,7 +49,7 @@ pub(crate) struct Thread {
     passed: Operand,
 }
 
-/// What calls show beside their targets.
+/// What calls reveal besides their targets.
 #[derive(Default)]
 struct Resolved {
     constructors: FxHashMap<FunctionId, u32>,
@@ -58,8 +58,8 @@ struct Resolved {
     threads: Vec<Thread>,
 }
 
-/// What threads of C++ run: the function that calls what a `std::thread` was given, by the table of virtual functions of the
-/// object that holds it.
+/// The functions that C++ threads run: the one that calls what a `std::thread` was given, found through the virtual
+/// table of the object that holds it.
 fn thread_objects(program: &Program) -> FxHashMap<GlobalId, FunctionId> {
     let of_run = |name: &str| -> Option<String> {
         let arguments = name.strip_prefix("_ZNSt6thread11_State_impl")?.strip_suffix("6_M_runEv")?;
@@ -132,8 +132,8 @@ fn resolve(
 }
 
 impl Analysis {
-    /// Runs all phases, repeatedly while they resolve more calls: a callback is known where it is called only after its
-    /// callers were analyzed.
+    /// Runs all phases, repeatedly while that resolves more calls: a callback is known at its call only after its
+    /// callers have been analyzed.
     pub(crate) fn run(program: &Program, apis: &Apis) -> Analysis {
         let mut analysis = Analysis::once(program, apis, FxHashMap::default());
         for _ in 0..ROUNDS {
@@ -208,7 +208,7 @@ impl Analysis {
         analysis
     }
 
-    /// Targets of calls that had none, now that it is known what callers pass.
+    /// Targets of previously unresolved calls, now that the callers' arguments are known.
     fn callbacks_found(&self, program: &Program) -> FxHashMap<(FunctionId, u32), Vec<FunctionId>> {
         let mut found = FxHashMap::default();
         for id in program.defined() {
@@ -236,8 +236,8 @@ impl Analysis {
 
     fn bottom_up(&mut self, program: &Program, calls: &Calls) {
         for component in self.order.clone() {
-            // Inside a component the graphs as they are now stand for each other: a second round would only add
-            // what the first already joined.
+            // Inside a component the current graphs stand in for each other: a second round would only add what the
+            // first has already joined.
             for id in component {
                 let Some(mut graph) = self.graphs.remove(&id) else { continue };
                 for (number, target) in calls.get(&id).into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Who calls whom, callees first.
+//! The call graph, callees first.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -8,7 +8,7 @@ use crashproof_frontend::program::ir::{Callee, FunctionId, Op, Operand, Program}
 /// Calls of each function, by instruction.
 pub(super) type Calls = FxHashMap<FunctionId, Vec<(u32, FunctionId)>>;
 
-/// Who calls whom. Described functions are leaves.
+/// The call graph. Described functions are leaves.
 pub(super) fn call_graph(
     program: &Program,
     apis: &Apis,
@@ -48,7 +48,7 @@ pub(super) fn components(program: &Program, calls: &Calls) -> Vec<Vec<FunctionId
         if marks.contains_key(&root) {
             continue;
         }
-        // Functions on the way down, each with the next call to visit.
+        // The current path of functions, each with the next call to visit.
         let mut way: Vec<(FunctionId, usize)> = Vec::new();
         let mut enter = Some(root);
         loop {
@@ -95,8 +95,8 @@ pub(super) fn components(program: &Program, calls: &Calls) -> Vec<Vec<FunctionId
     order
 }
 
-/// Functions of C++ libraries that are put into objects, as `std::function` does with the function that calls a lambda, and
-/// by which instruction. Their callers are known only while exploring; they are explored before.
+/// Functions of C++ libraries stored in objects, as `std::function` does with the function that calls a lambda, and the
+/// storing instruction. Their callers are known only during exploration, so they are explored first.
 pub(super) fn handed_on(program: &Program, apis: &Apis) -> Calls {
     let mut all = Calls::default();
     for id in program.defined() {
@@ -113,8 +113,8 @@ pub(super) fn handed_on(program: &Program, apis: &Apis) -> Calls {
     all
 }
 
-/// Functions of C++ libraries whose lambdas are also inlined into functions of the program: they are no entry points. Those
-/// that only a library calls, in a thread for example, are.
+/// Functions of C++ libraries whose lambdas are also inlined into functions of the program: they are not entry points.
+/// Those called only by a library, for example in a thread, are.
 pub(super) fn inlined_elsewhere(program: &Program, apis: &Apis) -> FxHashSet<FunctionId> {
     let lambdas = |id: FunctionId| -> FxHashSet<&str> {
         let mut all = FxHashSet::default();

@@ -17,7 +17,7 @@ pub(crate) struct FunctionGraph {
 }
 
 impl FunctionGraph {
-    /// What a value points to, made if need be.
+    /// What a value points to, created if necessary.
     pub(crate) fn value(&mut self, operand: Operand) -> Cell {
         if let Some(known) = self.lookup(operand) {
             return known;
@@ -36,7 +36,7 @@ impl FunctionGraph {
         cell
     }
 
-    /// What a value points to, if it is known.
+    /// What a value points to, if known.
     pub(crate) fn lookup(&self, operand: Operand) -> Option<Cell> {
         match operand {
             Operand::Global(id, offset) => {
@@ -47,7 +47,7 @@ impl FunctionGraph {
         }
     }
 
-    /// The cell that an address lies in, in terms of the function `id` that this is the graph of.
+    /// The cell that contains an address, expressed in terms of function `id`, whose graph this is.
     pub(crate) fn cell(&self, all: &Expressions, id: FunctionId, address: Expression) -> Option<Cell> {
         match all.form(address) {
             Form::Parameter(number) => self.lookup(Operand::Parameter(number)),
@@ -63,7 +63,7 @@ impl FunctionGraph {
         }
     }
 
-    /// Arguments and result of a call beside parameters and result of the callee.
+    /// Pairs a call's arguments and result with the callee's parameters and result.
     pub(super) fn pairs(
         &mut self,
         callee: &FunctionGraph,

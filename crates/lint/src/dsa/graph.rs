@@ -12,16 +12,16 @@ use rustc_hash::FxHashMap;
 use crate::expression::Persistence;
 use crashproof_frontend::program::ir::{FunctionId, GlobalId};
 
-/// What is known of the memory a node stands for. Several may hold where objects were joined.
+/// What is known about the memory a node represents. Several flags may hold if objects were joined.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Flags {
     pub(crate) persistent: bool,
-    /// A description says so, of the memory itself; not only that the program flushes it.
+    /// A description declares the memory itself persistent; that the program flushes it is not enough.
     pub(crate) declared: bool,
     /// A mapping: its first byte begins a page.
     pub(crate) page: bool,
-    /// Some of it begins somewhere else than a page: an allocation, part of a mapping, an element of an array that a mapping begins
-    /// with.
+    /// Some of it does not begin a page: an allocation, part of a mapping, or an element of an array at the start of a
+    /// mapping.
     pub(crate) inside: bool,
     pub(crate) stack: bool,
     pub(crate) heap: bool,
@@ -41,7 +41,7 @@ impl Flags {
         *self != before
     }
 
-    /// Persistent by a description, and nothing else.
+    /// Persistent according to a description, and nothing else.
     pub(crate) fn surely_declared(self) -> bool {
         self.declared && !self.volatile()
     }
@@ -51,7 +51,7 @@ impl Flags {
         self.page && !self.inside && !self.volatile()
     }
 
-    /// Some of what the node stands for is surely volatile.
+    /// Some of what the node represents is certainly volatile.
     pub(crate) fn volatile(self) -> bool {
         self.stack || self.heap || self.global
     }
@@ -72,7 +72,7 @@ struct Node {
     collapsed: bool,
     edges: BTreeMap<i64, Cell>,
     functions: BTreeSet<FunctionId>,
-    /// Offsets of data that only the running program uses.
+    /// Offsets of data that is used only by the running program.
     volatile: Vec<Range<i64>>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Graph {
     globals: FxHashMap<GlobalId, Cell>,
 }
 
-/// Deeper copies of recursive structures answer no question.
+/// Copies of recursive structures deeper than this add no information.
 const COPY_DEPTH: u32 = 8;
 
 impl Graph {
@@ -110,7 +110,7 @@ impl Graph {
         self.nodes.len()
     }
 
-    /// Where a cell is now.
+    /// The current location of a cell.
     pub(crate) fn find(&self, mut cell: Cell) -> Cell {
         while let Some(next) = self.nodes[cell.node as usize].forward {
             cell = Cell { node: next.node, offset: next.offset + cell.offset };
@@ -137,7 +137,7 @@ impl Graph {
         cell.offset == 0 && !node.collapsed && node.flags.begins_page()
     }
 
-    /// What is known of the memory of a cell.
+    /// What is known about the memory of a cell.
     pub(crate) fn persistence(&self, cell: Cell) -> Persistence {
         let flags = self.flags(cell);
         if !flags.persistent || self.is_volatile_part(cell) {
@@ -186,14 +186,14 @@ impl Graph {
         self.globals.get(&id).copied()
     }
 
-    /// What a field points to, if anything was seen there.
+    /// What a field points to, if any pointer was seen there.
     pub(crate) fn edge(&self, cell: Cell) -> Option<Cell> {
         let cell = self.find(cell);
         let target = self.nodes[cell.node as usize].edges.get(&cell.offset)?;
         Some(self.find(*target))
     }
 
-    /// What a field points to; something unknown if nothing was seen.
+    /// What a field points to; an unknown object if no pointer was seen.
     pub(crate) fn pointee(&mut self, cell: Cell) -> Cell {
         if let Some(known) = self.edge(cell) {
             return known;
@@ -204,7 +204,7 @@ impl Graph {
         fresh
     }
 
-    /// Whether a cell or something that pointers lead to from it is surely persistent.
+    /// Whether a cell, or anything reachable from it through pointers, is certainly persistent.
     pub(crate) fn leads_to_persistent(&self, cell: Cell) -> bool {
         let mut seen = rustc_hash::FxHashSet::default();
         let mut work = vec![self.find(cell).node];
@@ -220,12 +220,12 @@ impl Graph {
         false
     }
 
-    /// Whether anything in the graph is surely persistent.
+    /// Whether anything in the graph is certainly persistent.
     pub(crate) fn has_persistent(&self) -> bool {
         self.nodes.iter().any(|node| node.forward.is_none() && node.is_surely_persistent())
     }
 
-    /// Says that two cells are the same memory.
+    /// Unifies two cells that are the same memory.
     pub(crate) fn unify(&mut self, left: Cell, right: Cell) {
         let mut work = vec![(left, right)];
         while let Some((left, right)) = work.pop() {
@@ -236,7 +236,7 @@ impl Graph {
                 }
                 continue;
             }
-            // The one that lies further inside keeps its numbers; offsets stay positive.
+            // The cell that lies further inside keeps its node; offsets stay positive.
             if left.offset < right.offset {
                 std::mem::swap(&mut left, &mut right);
             }
@@ -278,8 +278,8 @@ impl Graph {
         }
     }
 
-    /// Copies what is reachable from cells of another graph and joins the copies with cells of this one:
-    /// one copy per call, so contexts and what a callee allocates stay separate for each caller.
+    /// Copies what is reachable from cells of another graph and joins the copies with cells of this one. Each call gets
+    /// its own copy, so contexts and a callee's allocations stay separate per caller.
     pub(crate) fn join_copy(&mut self, other: &Graph, pairs: &[(Cell, Cell)]) {
         let mut copies: FxHashMap<u32, u32> = FxHashMap::default();
         let mut joins = Vec::new();
@@ -299,7 +299,7 @@ impl Graph {
         }
         let source = &other.nodes[node as usize];
         self.nodes.push(Node {
-            // A callee's stack is gone when it returns; its flag stays so that the memory is known as volatile.
+            // A callee's stack is gone when it returns; its flag remains so that the memory is known to be volatile.
             flags: source.flags,
             collapsed: source.collapsed,
             functions: source.functions.clone(),
@@ -318,7 +318,7 @@ impl Graph {
         copy
     }
 
-    /// Pushes flags of the caller's memory to what the callee knows of it. Says whether anything changed.
+    /// Propagates flags of the caller's memory to the callee. Returns whether anything changed.
     pub(crate) fn take_flags(&mut self, caller: &Graph, pairs: &[(Cell, Cell)]) -> bool {
         let mut changed = false;
         let mut seen = rustc_hash::FxHashSet::default();
@@ -353,8 +353,8 @@ impl Graph {
         changed
     }
 
-    /// A pointer in persistent memory points to persistent memory, unless it is known to be volatile. Of a node
-    /// whose fields were collapsed it is not known which of them holds the pointer.
+    /// A pointer in persistent memory points to persistent memory unless known to be volatile. If a node's fields were
+    /// collapsed, it is unknown which one holds the pointer.
     pub(crate) fn spread(&mut self) {
         let mut work: Vec<u32> = (0..self.nodes.len() as u32)
             .filter(|n| {

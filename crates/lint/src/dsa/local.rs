@@ -31,7 +31,7 @@ pub(super) fn build(program: &Program, apis: &Apis, id: FunctionId) -> FunctionG
     let function = program.function(id);
     let mut graph = FunctionGraph::default();
     declared_types(program, apis, function, &mut graph);
-    // First: a structure may be copied from a constant.
+    // First, because a structure may be copied from a constant.
     content_of_globals(program, apis, &mut graph, operands_that_are_globals(function));
     for (number, instruction) in (0..).zip(&function.instructions) {
         content_of_elements(program, &mut graph, &instruction.op);
@@ -40,8 +40,8 @@ pub(super) fn build(program: &Program, apis: &Apis, id: FunctionId) -> FunctionG
     graph
 }
 
-/// An index chooses an element of a constant table. Elements are the first one to the graph: what any of them holds, the first
-/// may hold.
+/// An index selects an element of a constant table. The graph represents elements by the first one: whatever any of
+/// them holds, the first may hold.
 fn content_of_elements(program: &Program, graph: &mut FunctionGraph, op: &Op) {
     let Op::Offset { base: base @ Operand::Global(id, inside), offset, index, .. } = op else { return };
     let [(_, scale)] = index[..] else { return };
@@ -91,7 +91,7 @@ fn declared_types(program: &Program, apis: &Apis, function: &Function, graph: &m
     }
 }
 
-/// Where a member lies; a member of a member is written with a dot.
+/// The range of a member; nested members are separated by dots.
 fn member(program: &Program, ty: &SourceType, path: &str) -> Option<Range<i64>> {
     let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
     let at = ty.members.iter().position(|member| member.1 == name)?;
@@ -139,7 +139,7 @@ fn operands_that_are_globals(function: &Function) -> Vec<Operand> {
     all
 }
 
-/// What globals hold at first, and what those that they point to hold.
+/// The initial contents of globals, and of everything they point to.
 fn content_of_globals(program: &Program, apis: &Apis, graph: &mut FunctionGraph, operands: Vec<Operand>) {
     let mut seen = FxHashSet::default();
     let mut work = operands;
@@ -175,7 +175,7 @@ fn is_value(operand: Operand) -> bool {
     !matches!(operand, Operand::Int(_) | Operand::Undefined)
 }
 
-/// Says that two values point to the same memory.
+/// Makes two values point to the same memory.
 fn join(graph: &mut FunctionGraph, left: Operand, right: Operand) {
     if is_value(left) && is_value(right) {
         let (left, right) = (graph.value(left), graph.value(right));
@@ -183,7 +183,7 @@ fn join(graph: &mut FunctionGraph, left: Operand, right: Operand) {
     }
 }
 
-/// Says what a result points to.
+/// Sets what a result points to.
 fn define(graph: &mut FunctionGraph, this: Operand, cell: Cell) {
     match graph.values.get(&this) {
         Some(known) => graph.graph.unify(*known, cell),
@@ -217,7 +217,7 @@ fn one(program: &Program, apis: &Apis, owner: &Function, graph: &mut FunctionGra
                 graph.value(*pointer);
             }
         }
-        // Callers say what they pass.
+        // Callers determine what they pass.
         Op::Call { callee: Callee::Indirect(pointer), .. } if is_value(*pointer) => {
             graph.value(*pointer);
         }
@@ -255,7 +255,7 @@ fn access(graph: &mut FunctionGraph, this: Operand, op: &Op) {
             let value = graph.value(*value);
             graph.graph.unify(pointee, value);
         }
-        // No pointer is stored, but it is known what is stored to.
+        // No pointer is stored, but the target of the store is known.
         Op::Store { address, .. }
         | Op::Locked { address, .. }
         | Op::Bulk { target: address, source: None, .. }
@@ -268,7 +268,7 @@ fn access(graph: &mut FunctionGraph, this: Operand, op: &Op) {
     }
 }
 
-/// A structure is copied: its pointers now are in both.
+/// Copies a structure: both now contain its pointers.
 fn copy(graph: &mut FunctionGraph, target: Operand, source: Operand) {
     if !is_value(target) || !is_value(source) {
         return;
@@ -294,7 +294,7 @@ fn computed(graph: &mut FunctionGraph, this: Operand, op: &Op) {
             }
             define(graph, this, Cell { node: base.node, offset: base.offset + offset });
         }
-        // The side that is a pointer stays the same object.
+        // The side that is a pointer determines the object.
         Op::Arithmetic { left, right, .. } => match (is_value(*left), is_value(*right)) {
             (true, false) => join(graph, this, *left),
             (false, true) => join(graph, this, *right),
@@ -310,7 +310,7 @@ fn computed(graph: &mut FunctionGraph, this: Operand, op: &Op) {
     }
 }
 
-/// What a description says of memory that is passed and returned.
+/// Applies a description of the memory passed and returned.
 fn described(graph: &mut FunctionGraph, this: Operand, meaning: &Meaning, arguments: &[Operand]) {
     for effect in &meaning.effects {
         let marks = matches!(
@@ -352,8 +352,8 @@ fn described(graph: &mut FunctionGraph, this: Operand, meaning: &Meaning, argume
     }
 }
 
-/// The targets of a call through a pointer: what the graph knows or, failing that, what is ever stored where the pointer
-/// comes from. None if something unknown may be stored there as well.
+/// The targets of a call through a pointer: what the graph knows or, failing that, everything ever stored where the
+/// pointer comes from. `None` if something unknown may be stored there, too.
 pub(super) fn targets(
     program: &Program,
     graph: &FunctionGraph,

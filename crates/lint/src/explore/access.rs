@@ -12,7 +12,7 @@ use crashproof_frontend::program::ir::{Compare, Op, Operand, PlaceId};
 /// A copy or fill of memory.
 pub(super) struct Bulk {
     pub(super) target: Expression,
-    /// None for a fill.
+    /// `None` for a fill.
     pub(super) source: Option<Expression>,
     /// What it is filled with, if that is one value.
     pub(super) value: Expression,
@@ -51,13 +51,13 @@ impl Walk<'_, '_> {
             }
             Op::Locked { address, value, bytes, expected: _ } => {
                 let address = self.known_address(state, *address, place);
-                // An exchange whose result nobody asks for only stores.
+                // An exchange whose result is unused only stores.
                 if !matches!(value, Operand::Int(_)) || is_used(self.function, number) {
                     self.note_load(state, address, *bytes, number);
                 }
                 self.note_store(state, number, (address, *bytes), place);
                 let value = self.value(state, *value);
-                // What is pending is durable before a locked instruction stores.
+                // Pending flushes are durable before a locked instruction stores.
                 self.locked(state, place);
                 self.store(state, address, value, *bytes, false, place);
                 self.remember(state, address, *bytes, NOTHING);
@@ -76,7 +76,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A compare-exchange: one path on which it stores, and one on which it finds something else and only fences.
+    /// A compare-exchange: one path on which it stores, and one on which the comparison fails and it only fences.
     pub(super) fn compare_exchange(
         &mut self,
         mut state: State,
@@ -101,7 +101,7 @@ impl Walk<'_, '_> {
         vec![state, failed]
     }
 
-    /// The address of a store or flush. An address that is not followed may be persistent memory: a gap.
+    /// The address of a store or flush. An address that is not tracked may be persistent memory: a gap.
     pub(super) fn known_address(&mut self, state: &State, operand: Operand, place: PlaceId) -> Expression {
         let address = self.value(state, operand);
         match operand {
@@ -115,15 +115,15 @@ impl Walk<'_, '_> {
         address
     }
 
-    /// A locked instruction waits for everything before it, whatever memory it works on. Where nothing can be pending
-    /// it changes nothing, and does not distinguish paths.
+    /// A locked instruction waits for everything before it, regardless of the memory it accesses. If nothing can be
+    /// pending it changes nothing, and does not distinguish paths.
     pub(super) fn locked(&mut self, state: &mut State, place: PlaceId) {
         if state.machine.may_wait() {
             self.emit(state, Kind::Locked, place);
         }
     }
 
-    /// What is read matters to strands, and to transactions that keep other threads out.
+    /// Reads matter to strands, and to transactions that exclude other threads.
     pub(super) fn read(&mut self, state: &mut State, address: Expression, length: Length, place: PlaceId) {
         if address != NOTHING && self.persistence(address) != Persistence::No {
             let span = self.span(address, length);
@@ -137,7 +137,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether an address lies in a part of a persistent object that a description calls volatile.
+    /// Whether an address is in a part of a persistent object that a description calls volatile.
     fn is_only_for_the_process(&self, address: Operand) -> bool {
         let graph = &self.explorer.analysis.graphs[&self.id];
         graph.lookup(address).is_some_and(|cell| graph.graph.is_volatile_part(cell))
@@ -157,7 +157,7 @@ impl Walk<'_, '_> {
             let span = self.span(address, Length::Known(bytes));
             self.emit(state, Kind::Store { span, value, nontemporal, bulk: bytes > 16 }, place);
         } else if nontemporal {
-            // A fence after it waits for it, whatever memory it is.
+            // A later fence waits for it, whatever memory it is.
             self.emit(state, Kind::Elsewhere, place);
         }
     }

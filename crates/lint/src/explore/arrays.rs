@@ -1,20 +1,20 @@
-//! Rounds of a loop that would leave an array: they do not happen.
+//! Loop iterations that would exceed an array do not happen.
 //!
-//! `for (i = 0; i < log->n; i++) apply(&log->e[i])` ends before the entries of its log do, although nothing says how many `n`
-//! are. A round that goes on behind the array would take the next member for an entry.
+//! `for (i = 0; i < log->n; i++) apply(&log->e[i])` ends before the end of its array, although nothing bounds `n`. An
+//! iteration beyond the array would treat the next member as an entry.
 
 use super::walk::{State, Walk};
 use crate::expression::Form;
 use crashproof_frontend::program::ir::{Op, Operand};
 
 impl Walk<'_, '_> {
-    /// Whether a block is in a loop whose end is not known. Elsewhere a program that indexes one row of a table for
-    /// all of it is followed as it is.
+    /// Whether a block is in a loop with an unknown end. Elsewhere a program that indexes one row of a table in order
+    /// to access all of it is followed as written.
     pub(super) fn may_have_stopped(&self, block: u32) -> bool {
         self.undecided.iter().any(|header| self.shape.loops[header].blocks.contains(&block))
     }
 
-    /// Whether an address is computed and used for an access that lies behind the array it is indexed from.
+    /// Whether an address beyond the array it is indexed from is computed and accessed.
     pub(super) fn leaves_array(&mut self, state: &State, number: u32, op: &Op) -> bool {
         let Op::Offset { offset, index, within: Some((start, bytes)), .. } = op else { return false };
         let mut at = *offset;
@@ -23,7 +23,7 @@ impl Walk<'_, '_> {
             let Form::Int(index) = self.explorer.expressions.form(index) else { return false };
             at = at.wrapping_add(index.wrapping_mul(*scale));
         }
-        // The address behind the last element may be computed.
+        // Computing the address just past the last element is allowed.
         at >= start + bytes && self.is_accessed(number)
     }
 

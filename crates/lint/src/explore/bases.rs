@@ -1,7 +1,7 @@
-//! Variables that hold where a pool is mapped.
+//! Variables that hold the address of a mapped pool.
 //!
-//! Programs map a file once and keep the pointer in a variable. What is loaded from there is the beginning of a page, so
-//! members of the pool's header that lie on one line are known to.
+//! Programs map a file once and keep the pointer in a variable. Its value is known to begin a page, so members of the
+//! pool's header on one line are known to share it.
 
 use px86::LINE_BYTES;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crashproof_frontend::frameworks::{Apis, Returns};
 use crashproof_frontend::program::ir::{Callee, Function, GlobalId, Op, Operand, Program};
 
-/// Variables that are assigned a mapped file somewhere, and nothing else anywhere.
+/// Variables to which only mapped files are ever assigned.
 pub(super) fn of(program: &Program, apis: &Apis) -> FxHashSet<GlobalId> {
     let mut given: FxHashMap<GlobalId, bool> = FxHashMap::default();
     for function in &program.functions {
@@ -40,7 +40,7 @@ fn is_mapped(program: &Program, apis: &Apis, function: &Function, value: Operand
     meaning.is_some_and(|meaning| meaning.returns == Returns::Persistent || meaning.alignment >= LINE_BYTES)
 }
 
-/// Variables whose address is taken: they may be assigned by another name.
+/// Variables whose address is taken: they may be assigned through a pointer.
 fn leaving(op: &Op) -> Vec<GlobalId> {
     let operands = match op {
         Op::Call { arguments, .. } => arguments.clone(),

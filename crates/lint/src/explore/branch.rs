@@ -1,4 +1,4 @@
-//! Branches: which successors are possible, and what taking one of them implies.
+//! Branches: which successors are feasible, and what taking one of them implies.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use crashproof_frontend::frameworks::What;
 use crashproof_frontend::program::ir::{Arithmetic, Callee, Compare, Op};
 
 impl Walk<'_, '_> {
-    /// Whether a condition is known to hold.
+    /// The truth value of a condition, if known.
     pub(super) fn truth(&mut self, state: &State, condition: Expression) -> Option<bool> {
         if condition == NOTHING {
             return None;
@@ -42,7 +42,7 @@ impl Walk<'_, '_> {
                 }
             }
         }
-        // Equal to one constant is not equal to another.
+        // A value equal to one constant is not equal to another.
         if let Form::Comparison(Compare::Eq, left, right) = self.explorer.expressions.form(fact)
             && self.explorer.expressions.as_int(right).is_some()
         {
@@ -58,7 +58,7 @@ impl Walk<'_, '_> {
         self.masked_truth(state, fact).map(|truth| truth == holds)
     }
 
-    /// Whether a value means failure on a path: by itself, or because the path took the branch for errors.
+    /// Whether a value means failure on a path: by itself, or because the path took the error branch.
     pub(super) fn fails(&mut self, state: &State, value: Expression) -> bool {
         if self.explorer.expressions.is_failure(value) {
             return true;
@@ -71,7 +71,7 @@ impl Walk<'_, '_> {
             let known = self.explorer.expressions.known(Form::Comparison(what, value, number))?;
             state.facts.get(&known).copied()
         };
-        // In the form of `fact`: below zero, or a pointer that is an error number.
+        // In the form of `fact`: negative, or a pointer that encodes an error.
         holds(Compare::Lt, 0) == Some(true)
             || holds(Compare::Gt, -1) == Some(false)
             || holds(Compare::Below, LAST_ERROR + 1) == Some(false)
@@ -109,7 +109,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The successors of a loop's head on the first visit: only into the loop, if something happens there.
+    /// The successors of a loop's head on the first visit: only those into the loop, if it has events.
     fn sensible(&self, block: u32, state: &State, to: &[u32]) -> Vec<u32> {
         let Some((rounds, _)) = state.rounds.get(&block) else { return to.to_vec() };
         let inside = &self.shape.loops[&block].blocks;
@@ -122,8 +122,7 @@ impl Walk<'_, '_> {
         if enters { stay } else { to.to_vec() }
     }
 
-    /// The exhausted loop that is left here, at its head or where it goes back to it. Other exits are for errors and the
-    /// like.
+    /// The exhausted loop that is left here, at its head or at its back edge. Other exits are for errors and the like.
     fn to_be_left(&self, block: u32, state: &State, to: &[u32]) -> Option<u32> {
         let mut done = state.rounds.iter().filter(|(_, (rounds, _))| *rounds >= EXHAUSTED);
         let (header, _) = done.find(|(header, _)| {
@@ -135,7 +134,7 @@ impl Walk<'_, '_> {
         Some(*header)
     }
 
-    /// Whether an edge leaves a loop where the loop decides to go on: at its head, or where it goes back.
+    /// Whether an edge leaves a loop where the loop decides whether to continue: at its head or its back edge.
     fn ends_loop(&self, block: u32, state: &State, to: u32) -> bool {
         state.rounds.iter().any(|(header, (rounds, _))| {
             let blocks = &self.shape.loops[header].blocks;
@@ -186,13 +185,13 @@ impl Walk<'_, '_> {
             let inside = |to: &u32| self.shape.loops[&header].blocks.contains(to);
             let rounds = state.rounds[&header].1.len() as u32;
             match known {
-                // A loop that counts to a constant is walked to its end.
+                // A loop with a constant trip count is walked to its end.
                 Some(to) if inside(&to) && rounds < COUNTED => {
                     Rc::make_mut(&mut state.rounds).entry(header).and_modify(|entry| entry.0 = rounds);
                     return self.goto(state, block, to);
                 }
                 Some(to) if inside(&to) => {
-                    // What the other rounds would have stored is not known.
+                    // What the remaining iterations would have stored is unknown.
                     Rc::make_mut(&mut state.machine).cut_short();
                     ways = targets.iter().copied().filter(|to| !inside(to)).collect();
                     for to in ways {
@@ -214,7 +213,7 @@ impl Walk<'_, '_> {
                         self.note_undecided(block, to);
                         self.note_validation(&state, condition);
                         let mut next = state.clone();
-                        // The number of rounds stands for any number: callers must not see it as a fact.
+                        // The number of iterations stands for any number: callers must not see it as a fact.
                         if !(self.ends_loop(block, &state, to) && self.is_about_parameters(condition)) {
                             self.assume(&mut next, condition, holds);
                         }
@@ -233,8 +232,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Of a branch on where something lies in its cache line, the side that flushes: on the other side, the flush of another part
-    /// of the line does.
+    /// For a branch on the offset within a cache line, the side that flushes: on the other side, the flush of another
+    /// part of the line covers it.
     fn flushing_side(&mut self, block: u32, condition: Expression, yes: u32, no: u32) -> Option<u32> {
         if condition == NOTHING || !self.is_about_lines(condition) {
             return None;
@@ -287,7 +286,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// The state in which a switch goes to a target, if it can.
+    /// The state in which a switch reaches a target, if it can.
     fn case(
         &mut self,
         state: &State,
@@ -334,20 +333,20 @@ impl Walk<'_, '_> {
                     return;
                 }
                 entry.0 += 1;
-                // With the steps used up, one more round has to do.
+                // Once the budget of steps is exhausted, one more iteration must suffice.
                 let rounds =
                     if self.steps > self.explorer.bounds.steps { 1 } else { self.explorer.bounds.loops };
                 let is_done = entry.1.contains(&signature) || entry.0 >= rounds;
                 entry.1.push(signature);
                 if is_done {
-                    // One more visit of the head, to leave.
+                    // One more visit of the head, in order to leave.
                     entry.0 = EXHAUSTED;
                 }
             } else {
                 Rc::make_mut(&mut state.rounds).insert(to, (0, Vec::new()));
             }
         }
-        // Loops that are left are forgotten, so that paths can be joined again.
+        // Loops that have been left are forgotten, so that paths can be joined again.
         let left: Vec<u32> = state
             .rounds
             .keys()

@@ -1,8 +1,8 @@
 //! The budget of a function.
 //!
-//! A function with more paths than the budget allows is not dropped: a spread of its paths is explored further, and
-//! violations on those are found. But the function is UNKNOWN, and its callers see the explored paths beside one on which
-//! anything may happen.
+//! A function with more paths than the budget allows is not dropped: a representative selection is explored further,
+//! and violations on those paths are reported. But the function is UNKNOWN, and its callers see the explored paths plus
+//! one on which anything may happen.
 
 use super::limits::Cut;
 use super::walk::{State, Walk};
@@ -14,12 +14,12 @@ impl Walk<'_, '_> {
         self.explorer.cuts.add(self.id, cut);
     }
 
-    /// How many paths may be open: few, once the steps are used up.
+    /// How many paths may be open: few once the budget of steps is exhausted.
     fn limit(&self) -> usize {
         if self.steps > self.explorer.bounds.steps { 1 } else { self.explorer.bounds.paths.max(1) }
     }
 
-    /// Keeps a spread of paths if there are too many.
+    /// Keeps a representative selection of paths if there are too many.
     pub(super) fn thin(&mut self, states: Vec<State>) -> Vec<State> {
         let limit = self.limit();
         if self.steps > self.explorer.bounds.steps {
@@ -36,12 +36,12 @@ impl Walk<'_, '_> {
         states.into_iter().enumerate().filter(|(at, _)| kept(*at)).map(|(_, state)| state).collect()
     }
 
-    /// Steps that are taken even with few paths, to reach the end of the function.
+    /// Additional steps for the few remaining paths, to reach the end of the function.
     pub(super) fn is_over(&self) -> bool {
         self.steps > 2 * self.explorer.bounds.steps
     }
 
-    /// The event that stands for unexplored paths: anything may have been done to what the function was given.
+    /// The event that represents unexplored paths: anything may have been done to the function's arguments.
     pub(super) fn anything(&mut self) -> Event {
         let objects: Vec<Expression> = (0..self.function.parameters)
             .map(|number| self.explorer.expressions.add(Form::Parameter(number)))

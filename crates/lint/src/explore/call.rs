@@ -1,5 +1,5 @@
-//! Calls: of described functions, of functions with a summary, and of unknown code. Direct calls of the C library are no
-//! calls any more: the reader has replaced them by what the table of meaning says.
+//! Calls of described functions, of functions with a summary, and of unknown code. Direct calls of the C library no
+//! longer appear as calls: the reader has replaced them according to the table of meaning.
 
 use std::rc::Rc;
 
@@ -62,11 +62,12 @@ impl Walk<'_, '_> {
             return self.replay(state, call, &summary, target);
         }
         if function.is_defined() {
-            // The recursion ends here, in this round.
+            // The recursion ends here, in this iteration.
             state.values[call.number as usize] = self.opaque(&state, call.number);
             return vec![state];
         }
-        // What does not return, such as a failed assertion, reports what it is given and stores to none of it.
+        // A function that does not return, such as a failed assertion, reports its arguments and stores to none of
+        // them.
         if !self.never_returns(call.number) && self.concerns_persistent(arguments, call.values) {
             self.explorer.verdicts.gaps.add(Gap::Function(target), call.place);
         }
@@ -77,7 +78,7 @@ impl Walk<'_, '_> {
     fn never_returns(&self, call: u32) -> bool {
         let next = |number: u32| self.function.instructions.get(number as usize).map(|next| &next.op);
         match next(call + 1) {
-            // An exception may be thrown, but control does not come back either.
+            // It may throw an exception, but control does not come back then either.
             Some(Op::Jump { to }) => {
                 matches!(next(self.function.blocks[*to as usize].start), Some(Op::Unreachable))
             }
@@ -86,7 +87,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether a call is given persistent memory, or a structure that leads to some.
+    /// Whether a call is passed persistent memory, or a structure that leads to some.
     pub(super) fn concerns_persistent(&mut self, arguments: &[Operand], values: &[Expression]) -> bool {
         values.iter().any(|value| self.persistence(*value) != Persistence::No)
             || arguments.iter().any(|argument| self.leads_to_persistent(*argument))
@@ -97,7 +98,7 @@ impl Walk<'_, '_> {
         graph.lookup(argument).is_some_and(|cell| graph.graph.leads_to_persistent(cell))
     }
 
-    /// A call of something unknown. If that may be code of the program, it may flush and fence what it was not given.
+    /// A call of unknown code. If it may be code of the program, it may flush and fence anything.
     fn unknown_call(&mut self, state: &mut State, call: &Call, code: UnknownCode) {
         let mut objects = Vec::new();
         for value in call.values {

@@ -73,7 +73,7 @@ impl Walk<'_, '_> {
         self.explorer.expressions.plus(address, offset)
     }
 
-    /// A choice between places in one persistent object is a branch that the optimizer took away: both are followed.
+    /// A choice between places in one persistent object is a branch that the optimizer removed: both are followed.
     pub(super) fn select_each(
         &mut self,
         states: Vec<State>,
@@ -99,7 +99,7 @@ impl Walk<'_, '_> {
                 let mut next = state.clone();
                 self.assume(&mut next, open, holds);
                 next.values[number as usize] = value;
-                // What decides which of them counts must not persist before it.
+                // The data that selects between them must not persist before it.
                 let at = self.explorer.expressions.address(value);
                 self.note_touched(&next, &Span { at, length: Length::Unknown });
                 after.push(next);
@@ -142,9 +142,10 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The value of an operand that is computed later, from values that are known now.
+    /// The value of an operand that is computed later, from values known now.
     ///
-    /// What the loop itself computes is of an earlier visit, if anything: of the row before, where rows are flushed in a loop.
+    /// Values computed by the loop itself are from an earlier visit, if any: of the previous row, if rows are flushed
+    /// in a loop.
     pub(super) fn ahead(&mut self, state: &State, operand: Operand, header: u32) -> Expression {
         let value = self.value(state, operand);
         let Operand::Instruction(number) = operand else { return value };
@@ -160,7 +161,7 @@ impl Walk<'_, '_> {
         }
         match &self.function.instructions[number as usize].op {
             Op::Copy { value: copied } => self.ahead(state, *copied, header),
-            // A member that the loop loads again and again.
+            // A member that the loop loads repeatedly.
             Op::Load { address, bytes } => {
                 let address = self.ahead(state, *address, header);
                 self.load(state, address, *bytes, None)
@@ -180,7 +181,7 @@ impl Walk<'_, '_> {
                 }
                 self.explorer.expressions.plus(address, *offset)
             }
-            // What cannot be computed again is as it was.
+            // A value that cannot be recomputed remains as it was.
             _ => value,
         }
     }

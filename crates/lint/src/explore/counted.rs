@@ -1,9 +1,9 @@
-//! Numbers that loops counted. A loop whose end is not known is followed for a few rounds that stand for any number of them, so
-//! what it counted on the way is one of many numbers: a list that is checked to have at least four entries may well have them,
-//! although two rounds were enough to know what the loop does to persistent memory.
+//! Numbers counted by loops. A loop with an unknown end is followed for a few iterations that stand for any number, so
+//! its counts are arbitrary as well: a list checked for at least four entries may well have them, although two
+//! iterations suffice to know what the loop does to persistent memory.
 //!
-//! Only branches are asked, and only while nothing is on its way to memory: a verification that seems to fail must not hide the
-//! program behind it, but whether a loop found what it stored to is for the path to say.
+//! Only branches are affected, and only while no store is on its way to memory: a verification that appears to fail
+//! must not hide the program behind it, but whether a loop found what it stored is for the path to determine.
 
 use rustc_hash::FxHashSet;
 
@@ -11,7 +11,7 @@ use super::walk::{State, Walk};
 use crashproof_frontend::program::ir::{Callee, Op, Operand};
 
 impl Walk<'_, '_> {
-    /// A branch whose condition is not known leads out of loops: how often they ran says nothing.
+    /// A branch with an unknown condition leaves loops: their iteration counts are arbitrary.
     pub(super) fn note_undecided(&mut self, block: u32, to: u32) {
         for (header, a_loop) in &self.shape.loops {
             if a_loop.blocks.contains(&block) && !a_loop.blocks.contains(&to) {
@@ -20,12 +20,12 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether the condition of a branch is known only because a loop ran as often as it happened to.
+    /// Whether a branch's condition is known only because of an arbitrary iteration count.
     pub(super) fn is_by_chance(&self, state: &State, block: u32, condition: Operand) -> bool {
         state.machine.is_at_rest() && self.is_counted(block, condition)
     }
 
-    /// Whether a value, as it is used in a block, depends on how often a loop ran whose end is not known.
+    /// Whether a value, as used in a block, depends on the iteration count of a loop with an unknown end.
     pub(super) fn is_counted(&self, block: u32, value: Operand) -> bool {
         let mut seen = FxHashSet::default();
         let mut work = vec![value];

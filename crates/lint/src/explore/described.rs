@@ -12,7 +12,7 @@ use crate::{mapping, returned};
 use crashproof_frontend::frameworks::{Effect, Meaning, Returns, What};
 use crashproof_frontend::program::ir::{Arithmetic, Compare, PlaceId};
 
-/// A call: the instruction, what it passes, where it is.
+/// A call: the instruction, its arguments, its place.
 pub(super) struct Call<'a> {
     pub(super) number: u32,
     pub(super) values: &'a [Expression],
@@ -25,7 +25,7 @@ impl Call<'_> {
     }
 }
 
-/// The memory an effect is about.
+/// The memory an effect applies to.
 struct Target {
     address: Expression,
     length: Length,
@@ -53,7 +53,7 @@ impl Walk<'_, '_> {
         after
     }
 
-    /// What a described function returns.
+    /// The result of a described function.
     fn result(&mut self, state: &State, call: &Call, returns: Returns, name: &str) -> Expression {
         let origin = self.origin(state, call.number);
         match returns {
@@ -88,7 +88,7 @@ impl Walk<'_, '_> {
                 }
             }
             Returns::PoolOf(argument) => {
-                // If it may be persistent, only the case in which it is matters.
+                // If it may be persistent, only the case in which it is persistent matters.
                 let is_persistent = self.persistence(call.argument(argument)) != Persistence::No;
                 self.explorer.expressions.int(is_persistent.into())
             }
@@ -100,7 +100,7 @@ impl Walk<'_, '_> {
         mapping::is_shared_file(self.explorer.program, self.explorer.apis, self.function, op)
     }
 
-    /// Arguments as one expression, if all are known.
+    /// The arguments as one expression, if all are known.
     fn arguments(&mut self, values: &[Expression]) -> Option<Expression> {
         let mut all = self.explorer.expressions.int(0);
         for value in values {
@@ -112,7 +112,7 @@ impl Walk<'_, '_> {
         Some(all)
     }
 
-    /// Something that is zero if no transaction is open, as far as that is known here.
+    /// An expression that is zero if no transaction is open, as far as known.
     pub(super) fn open_transaction(&mut self, state: &State) -> Expression {
         if state.machine.in_transaction() {
             self.explorer.expressions.int(1)
@@ -123,7 +123,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The stage of the innermost transaction, as far as that is known here.
+    /// The stage of the innermost transaction, as far as known.
     pub(super) fn stage(&mut self, state: &State) -> Expression {
         if state.machine.in_transaction() || self.is_root {
             let stage = state.machine.stage();
@@ -133,7 +133,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What must hold for an effect to take place, if that depends on an argument.
+    /// The condition for an effect, if it depends on an argument.
     fn condition(&mut self, effect: &Effect, call: &Call) -> Option<Expression> {
         let expressions = &mut self.explorer.expressions;
         let zero = expressions.int(0);
@@ -148,7 +148,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// One path for each outcome of the conditions of effects, if callers may decide them.
+    /// One path per outcome of the effects' conditions, if callers may determine them.
     fn decided(&mut self, state: State, call: &Call, effects: &[Effect]) -> Vec<State> {
         let mut all = vec![state];
         for effect in effects {
@@ -171,7 +171,7 @@ impl Walk<'_, '_> {
         all
     }
 
-    /// Carries out what a description says. False if control does not come back.
+    /// Executes a description. `false` if control does not come back.
     fn effects(&mut self, state: &mut State, call: &Call, meaning: &Meaning) -> bool {
         for effect in &meaning.effects {
             if let Some(holds) = self.condition(effect, call)
@@ -244,7 +244,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What memory held is not known any more.
+    /// Makes the content of memory unknown.
     fn clobber(&mut self, state: &mut State, target: &Target) {
         if let Length::Known(bytes) = target.length {
             self.remember(state, target.address, bytes, NOTHING);
@@ -264,7 +264,7 @@ impl Walk<'_, '_> {
         let span = self.span(target.address, target.length);
         let is_persistent = self.persistence(target.address) != Persistence::No;
         let kind = match what {
-            // Nobody knows what is flushed or logged.
+            // What is flushed or logged is unknown.
             _ if target.address == NOTHING => {
                 self.explorer.verdicts.gaps.add(Gap::Address, call.place);
                 Kind::Unknown { objects: Vec::new(), code: UnknownCode::Library }
@@ -280,12 +280,12 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Effects that are about no memory in particular.
+/// Effects that apply to no particular memory.
 fn control(what: What, framework: usize) -> Option<Kind> {
     Some(match what {
         What::Fence => Kind::Fence { class: Class::StoreFence, drains: false },
         What::Drain => Kind::Fence { class: Class::StoreFence, drains: true },
-        // Never redundant: it is there for more than what was flushed.
+        // Never redundant: it serves more than what was flushed.
         What::Settle => Kind::Fence { class: Class::Fence, drains: true },
         What::Sync => Kind::Sync,
         What::Begin => Kind::Begin { framework },

@@ -1,4 +1,4 @@
-//! Events: what a path does to persistent memory.
+//! Emits the events of a path.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use crate::event::{Event, Kind, Site};
 use crashproof_frontend::program::ir::PlaceId;
 
 impl Walk<'_, '_> {
-    /// A flush or fence in an inlined helper, and whatever a library does, is reported where it is used.
+    /// A flush or fence in an inlined helper, and anything inside a library, is reported where it is used.
     pub(super) fn outside_of_libraries(&self, mut place: PlaceId, is_flush: bool) -> PlaceId {
         while let at = self.explorer.program.place(place)
             && let Some(outer) = at.inlined_at

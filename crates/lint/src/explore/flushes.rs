@@ -1,4 +1,4 @@
-//! Flushes and fences, one by one and in loops over a range.
+//! Flushes and fences, individually and in loops over a range.
 
 use super::walk::{State, Walk};
 use crate::event::Kind;
@@ -21,7 +21,7 @@ impl Walk<'_, '_> {
                 if self.persistence(address) == Persistence::No {
                     self.emit(state, Kind::Elsewhere, place);
                 } else if !self.is_in_flush_loop(number) {
-                    // The instruction takes any address of a line.
+                    // The instruction accepts any address within a line.
                     let span = self.span(address, Length::Known(1));
                     self.emit(state, Kind::Flush { span, class: *class }, place);
                 }
@@ -54,14 +54,14 @@ impl Walk<'_, '_> {
     }
 
     pub(super) fn flush_loop(&mut self, state: &mut State, block: u32, flushes: FlushLoop) {
-        // It may be computed anew in each round.
+        // It may be recomputed in each iteration.
         let mut start = self.ahead(state, flushes.start, block);
         if flushes.counts_lines.is_some() {
             let unit = self.explorer.expressions.int(flushes.unit);
             start = self.explorer.expressions.arithmetic(Arithmetic::Mul, start, unit);
         }
         if start == NOTHING {
-            // Then round by round.
+            // Otherwise iteration by iteration.
             self.shape.flush_loops.remove(&block);
             return;
         }
@@ -77,7 +77,7 @@ impl Walk<'_, '_> {
                 let end = self.explorer.expressions.arithmetic(Arithmetic::Mul, end, unit);
                 let from = if flushes.counts_bytes { first } else { start };
                 let length = self.explorer.expressions.difference(end, from);
-                // A rounded end loses nothing of its line, if that is flushed as well.
+                // Rounding the end down loses nothing if its line is flushed as well.
                 let more = match flushes.counts_lines {
                     Some(true) => 1,
                     Some(false) => 1 - flushes.unit,

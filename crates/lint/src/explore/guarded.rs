@@ -1,4 +1,4 @@
-//! Collects what guards what: the facts of a path where it reads or stores persistent memory.
+//! Collects guards: the facts that hold on a path where it reads or stores persistent memory.
 
 use super::walk::{State, Walk};
 use crate::event::{Kind, Site};
@@ -7,19 +7,19 @@ use crate::guards::{Relation, count_members, members};
 use crate::span::{Length, Span};
 use crashproof_frontend::program::ir::{Callee, Compare, FunctionId, Op, Operand};
 
-/// A content of persistent memory that decides whether a path comes here.
+/// A content of persistent memory that decides whether a path gets here.
 struct Guard {
     content: Expression,
-    /// As far as is known it only says that there is room left.
+    /// As far as known, it only says that there is room left.
     is_capacity: bool,
 }
 
 impl Walk<'_, '_> {
-    /// The path touches a range: whatever its facts are about guards it.
+    /// The path accesses a range, which is guarded by everything its facts are about.
     pub(super) fn note_touched(&mut self, state: &State, span: &Span) {
         let Some(address) = self.explorer.expressions.at(&span.at) else { return };
         let guards = self.guards(state);
-        // That there is room left for a record says nothing of whether it counts.
+        // Whether there is room for a record says nothing about whether the record counts.
         let counts = |guard: &Guard| !guard.is_capacity || !self.is_chosen_by(&span.at, guard.content);
         let guards: Vec<Expression> = guards.into_iter().filter(counts).map(|guard| guard.content).collect();
         let unseen: Vec<Expression> =
@@ -44,7 +44,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The path calls a function: whatever that touches is guarded, too.
+    /// The path calls a function: everything that accesses is guarded, too.
     pub(super) fn note_callee(&mut self, state: &State, callee: FunctionId) {
         let Some(touched) = self.explorer.touched.get(&callee).cloned() else { return };
         if self.seen_callees.insert(callee) {
@@ -61,8 +61,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Memory that the path hands to a function as a plain pointer, through which the function reads or stores: the function knows
-    /// no member that it is, the path does.
+    /// Memory that the path passes to a function as a plain pointer, which the function reads or stores through: only
+    /// the path knows which member it is.
     pub(super) fn note_handed(&mut self, state: &State, callee: FunctionId, values: &[Expression]) {
         let Some(touched) = self.explorer.touched.get(&callee) else { return };
         let plain: Vec<&str> = touched
@@ -86,8 +86,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A branch beside which the program only ends: an assertion. What comes after it is not guarded, but what it claims may
-    /// tie two numbers to each other.
+    /// A branch whose other side only ends the program: an assertion. What follows is not guarded by it, but its claim
+    /// may relate two numbers.
     pub(super) fn note_assertion(&mut self, state: &State, condition: Expression, holds: bool, beside: u32) {
         if matches!(self.function.terminator(beside).op, Op::Unreachable) {
             let (fact, _) = self.explorer.expressions.fact(condition, true);
@@ -96,8 +96,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// One number in persistent memory is claimed never to exceed another: `finished <= started`. A program that counts both
-    /// up must have the limit durable first, so the lower one guards it.
+    /// A claim that one number in persistent memory never exceeds another: `finished <= started`. A program that
+    /// increments both must make the limit durable first, so the lower one guards it.
     fn note_bound(&mut self, state: &State, condition: Expression, holds: bool) {
         let Form::Comparison(what, left, right) = self.explorer.expressions.form(condition) else { return };
         let is_below = matches!(what, Compare::Lt | Compare::Le | Compare::Below | Compare::BelowOrEqual);
@@ -131,8 +131,8 @@ impl Walk<'_, '_> {
         self.branches.entry(fact).or_default().insert(block);
     }
 
-    /// Whether a fact decides that the block which is walked is reached: some branch on it may lead past the block. Of facts that
-    /// no branch of this function made nothing is known.
+    /// Whether a fact determines that the current block is reached: some branch on it may bypass the block. Unknown for
+    /// facts that do not come from a branch of this function.
     fn decides(&mut self, fact: Expression) -> bool {
         let Some(branches) = self.branches.get(&fact) else { return true };
         let current = self.current;
@@ -147,7 +147,7 @@ impl Walk<'_, '_> {
         false
     }
 
-    /// Contents of persistent memory that the facts of a path are about, as far as they decide that the path comes here.
+    /// Contents of persistent memory that appear in a path's facts, if these determine that the path gets here.
     fn guards(&mut self, state: &State) -> Vec<Guard> {
         let mut all: Vec<Guard> = Vec::new();
         let facts: Vec<(Expression, bool)> = state
@@ -194,8 +194,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether a fact compares a content of memory with what is computed from the rest of its object, as a checksum is: it may
-    /// persist before the rest, for then it does not fit.
+    /// Whether a fact compares a content of memory with a value computed from the rest of its object, as for a
+    /// checksum: it may persist before the rest, because then it does not match.
     fn is_validation(&self, state: &State, fact: Expression) -> bool {
         let expressions = &self.explorer.expressions;
         let Form::Comparison(Compare::Eq | Compare::Ne, left, right) = expressions.form(fact) else {
@@ -217,7 +217,7 @@ impl Walk<'_, '_> {
         is_computed(left, right) || is_computed(right, left)
     }
 
-    /// Whether a value is the result of a function that reads persistent memory and hands over none.
+    /// Whether a value is the result of a function that reads persistent memory and returns none.
     fn is_computed_by_callee(&self, state: &State, value: Expression) -> bool {
         if !matches!(self.explorer.expressions.form(value), Form::Opaque(..)) {
             return false;
@@ -230,7 +230,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Whether the index that chooses an element is computed from a content of memory.
+    /// Whether the index that selects an element is computed from a content of memory.
     fn is_chosen_by(&self, at: &Address, content: Expression) -> bool {
         let expressions = &self.explorer.expressions;
         let mut next = at.element;
@@ -251,7 +251,7 @@ impl Walk<'_, '_> {
         false
     }
 
-    /// Whether a fact may say only that there is room left: a number is below a limit.
+    /// Whether a fact may only say that there is room left: a number is below a limit.
     fn is_capacity(&self, fact: Expression, holds: bool) -> bool {
         let expressions = &self.explorer.expressions;
         let Form::Comparison(what, _, limit) = expressions.form(fact) else { return false };
@@ -269,7 +269,8 @@ impl Walk<'_, '_> {
         self.describe(state, &Span { at, length: Length::Unknown })
     }
 
-    /// What a store's memory is called as part of something larger, if it is known only by a pointer to it: `t->a` for `*chosen`.
+    /// The name of a store's target as part of something larger, if only a pointer to it is known: `t->a` for
+    /// `*chosen`.
     pub(super) fn larger_name(&mut self, state: &State, span: &Span, name: u32) -> u32 {
         if count_members(self.explorer.names.text(name)) > 0 {
             return 0;
@@ -280,8 +281,8 @@ impl Walk<'_, '_> {
         if count_members(&text) > 0 { self.explorer.names.add(text) } else { 0 }
     }
 
-    /// What this function calls the memory of a callee's store, if it knows more members on the way there than the callee, which
-    /// may have only a pointer.
+    /// This function's name for the target of a callee's store, if it knows more members on the path to it than the
+    /// callee, which may have only a pointer.
     pub(super) fn outer_name(&mut self, state: &State, kind: &Kind, site: Site) -> u32 {
         let Kind::Store { span, .. } = kind else { return 0 };
         let names = &self.explorer.names;

@@ -7,13 +7,13 @@ use crashproof_frontend::program::ir::FunctionId;
 /// Bounds of the exploration.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Rounds of a loop.
+    /// Maximum iterations of a loop.
     pub loops: u32,
-    /// Rounds of recursion.
+    /// Maximum depth of recursion.
     pub recursion: u32,
-    /// Paths that may be open at one place of a function.
+    /// Maximum number of open paths at one place of a function.
     pub paths: usize,
-    /// Blocks walked and events met in one function, over all paths.
+    /// Maximum number of blocks and events in one function, over all paths.
     pub steps: usize,
 }
 
@@ -26,24 +26,24 @@ impl Default for Bounds {
 /// A limit that a function exceeds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Cut {
-    /// Paths open at one place.
+    /// Open paths at one place.
     Paths,
     /// Blocks and events, over all paths.
     Steps,
-    /// Ways that callers see.
+    /// Ways visible to callers.
     Ways,
-    /// Contents of memory that callers see of one way.
+    /// Memory contents of one way visible to callers.
     Memory,
-    /// Events that callers see of one way: of more, only what they leave open.
+    /// Events of one way visible to callers: if exceeded, they see only what it leaves open.
     Events,
-    /// The same, and what a way leaves open cannot be told either.
+    /// The same, and what the way leaves open cannot be expressed either.
     HiddenEvents,
-    /// Stores that are remembered on one path.
+    /// Stores remembered on one path.
     Stores,
 }
 
 impl Cut {
-    /// Not all paths of the function itself were explored, so nothing can be said to hold on all of them.
+    /// Not all paths of the function itself were explored, so nothing can be claimed about all of them.
     pub(crate) fn is_inside(self) -> bool {
         matches!(self, Cut::Paths | Cut::Steps | Cut::Stores)
     }

@@ -1,18 +1,18 @@
-//! Values of a few bits, decided by trying them all.
+//! Evaluates conditions on few-bit values by trying all values.
 //!
-//! `flags & (A | B | C)` has eight values. Code tests them by their bits (`v & (v - 1)` for more than one), and
-//! distinguishes them by a `switch` without a case for what cannot be. Facts alone do not contradict each other there;
-//! trying the values does.
+//! `flags & (A | B | C)` has eight values. Code tests their bits (`v & (v - 1)` for more than one), and distinguishes
+//! them by a `switch` without cases for impossible values. Facts alone do not contradict each other there; trying the
+//! values does.
 
 use super::walk::{State, Walk};
 use crate::expression::{Expression, Form};
 use crashproof_frontend::program::ir::Arithmetic;
 
-/// More bits than this are too many to try.
+/// Values with more bits than this are not enumerated.
 const BITS: u32 = 8;
 
 impl Walk<'_, '_> {
-    /// Whether a condition over a value of a few bits holds for all values that the facts of a path leave, or for none.
+    /// Whether a condition on a few-bit value holds for all values consistent with the facts of a path, or for none.
     pub(super) fn masked_truth(&self, state: &State, condition: Expression) -> Option<bool> {
         let (value, mask) = self.masked(condition)?;
         let about: Vec<(Expression, bool)> = state
@@ -22,7 +22,7 @@ impl Walk<'_, '_> {
             .map(|(fact, holds)| (*fact, *holds))
             .collect();
         let mut known = None;
-        // All numbers made of bits of the mask, from the mask down to zero.
+        // All subsets of the mask, from the mask itself down to zero.
         let mut number = mask;
         loop {
             let left = about
@@ -42,12 +42,12 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The value of a few bits that an expression is computed from, and its mask.
+    /// The few-bit value from which an expression is computed, and its mask.
     fn masked(&self, expression: Expression) -> Option<(Expression, i64)> {
         match self.explorer.expressions.form(expression) {
             Form::Operation(Arithmetic::And, left, right) => {
                 match self.explorer.expressions.as_int(right) {
-                    // A mask of a mask is the outer one.
+                    // For nested masks, the outer one.
                     Some(mask) if mask > 0 && mask.count_ones() <= BITS => Some((expression, mask)),
                     _ => self.masked(left).or_else(|| self.masked(right)),
                 }
@@ -60,7 +60,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What an expression comes to if `value` is `number`; none if it is about something else.
+    /// The result of an expression if `value` is `number`; `None` if it depends on anything else.
     fn computed(&self, expression: Expression, value: Expression, number: i64) -> Option<i64> {
         if expression == value {
             return Some(number);

@@ -1,4 +1,4 @@
-//! Joins paths that did the same, where they meet.
+//! Joins paths with the same effects where they meet.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use crate::expression::{Expression, Form, NOTHING, Origin, Persistence};
 use crate::rules::Model;
 use crashproof_frontend::program::ir::Op;
 
-/// What a value is to whoever is handed it.
+/// What a returned value means to the caller.
 #[derive(PartialEq)]
 enum Outcome {
     Zero,
@@ -18,8 +18,8 @@ enum Outcome {
 }
 
 impl Walk<'_, '_> {
-    /// Joins states that did the same. After a call, what failed is kept apart from what did not: the next branch asks for
-    /// that.
+    /// Joins states with the same effects. After a call, failures are kept apart from successes, because the next
+    /// branch tests for them.
     pub(super) fn join(&mut self, block: u32, call: Option<u32>, states: Vec<State>) -> Vec<State> {
         let came_to = |this: &Self, state: &State| {
             let result = call.map_or(NOTHING, |number| state.values[number as usize]);
@@ -32,18 +32,18 @@ impl Walk<'_, '_> {
         if joined.len() <= DISTINGUISHED {
             return joined;
         }
-        // Too many: paths that no rule can distinguish any more become one.
+        // Too many: paths that no rule can distinguish any more are joined.
         let joined =
             self.join_by(block, joined, |this, state| (state.machine.signature(), came_to(this, state)));
-        // Strands are distinguished by everything they touched.
+        // Strands are distinguished by everything they accessed.
         if joined.len() <= self.explorer.bounds.paths / 2 || self.explorer.model == Model::Strand {
             return joined;
         }
         self.join_by(block, joined, |this, state| (state.machine.open(), came_to(this, state)))
     }
 
-    /// What the values that meet where a function returns are, as far as a caller goes on differently: nothing, a failure, an
-    /// object. A pool that was mapped and the NULL of the path on which that failed do not become one unknown value.
+    /// The returned values that meet, as far as the caller behaves differently: nothing, a failure, an object. A mapped
+    /// pool and the NULL of a failed mapping are not joined into one unknown value.
     fn outcomes(&self, block: u32, state: &State) -> Vec<Outcome> {
         if !matches!(self.function.terminator(block).op, Op::Return { .. }) {
             return Vec::new();
@@ -124,7 +124,7 @@ impl Walk<'_, '_> {
                     found
                 } else {
                     let persistence = persistence_of(self.explorer.analysis, self.id, number as u32);
-                    // A new unknown value at each join: facts about the last one do not hold of it.
+                    // A new unknown value at each join: facts about the previous one do not apply.
                     let origin = self.explorer.expressions.origin(Origin::Meeting(
                         self.id,
                         number as u32,
@@ -151,7 +151,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Of a pointer to persistent memory and NULL, the pointer: nothing is ever stored at NULL.
+    /// Of a pointer to persistent memory and NULL, chooses the pointer: nothing is ever stored at NULL.
     pub(super) fn not_null(&self, number: u32, one: Expression, other: Expression) -> Option<Expression> {
         let is_null = |value| self.explorer.expressions.as_int(value) == Some(0);
         let pointer = match (is_null(one), is_null(other)) {
@@ -169,7 +169,7 @@ impl Walk<'_, '_> {
         for (number, instruction) in self.function.block(block) {
             let Op::Phi { incoming } = &instruction.op else { break };
             if state.from == u32::MAX {
-                // Already done: the state went through a meeting.
+                // Already done: the state went through a join.
                 return;
             }
             let value = incoming.iter().find(|(from, _)| *from == state.from).map(|(_, operand)| *operand);
@@ -184,13 +184,13 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Rounds of loops, distinguished only as far as they decide: first, last, or in between.
+/// Loop iterations, distinguished only as far as they matter: first, last, or in between.
 fn turns(state: &State) -> Vec<(u32, u32)> {
     let turn = |rounds: u32| rounds.min(2) + rounds / EXHAUSTED;
     state.rounds.iter().map(|(header, (rounds, _))| (*header, turn(*rounds))).collect()
 }
 
-/// What both hold; where they differ, nothing is known.
+/// Keeps what both agree on; the rest becomes unknown.
 fn meet(own: &mut Memory, other: &Memory) {
     let mut theirs = other.iter().peekable();
     let mut only_theirs = Vec::new();

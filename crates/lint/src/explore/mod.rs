@@ -1,16 +1,16 @@
-//! Walks the paths of each function, callees first, and hands what they do to persistent memory to the machine.
+//! Walks the paths of each function, callees first, and passes their effects on persistent memory to the machine.
 //!
-//! Section 4.3 of the DeepMC paper enumerates traces by depth-first search. Here, paths that did the same to
-//! persistent memory are joined where they meet, so only branches that decide over a store, a flush or a
-//! transaction multiply; what a branch decided is kept as a fact that later branches are asked against. A
-//! caller sees a callee's paths as a summary in terms of parameters.
+//! Section 4.3 of the DeepMC paper enumerates traces by depth-first search. Here, paths with the same effects on
+//! persistent memory are joined where they meet, so only branches that affect a store, a flush or a transaction
+//! multiply paths; the outcome of a branch is kept as a fact against which later branches are tested. A caller sees a
+//! callee's paths as a summary in terms of parameters.
 //!
 //! # What is not followed
 //!
-//! 1. A loop is left once another round changes nothing that rules look at, and after `loops` rounds anyway.
-//!    It is assumed to run at least once if it touches persistent memory.
+//! 1. A loop is left once another iteration changes nothing relevant to the rules, and in any case after `loops`
+//!    iterations. It is assumed to run at least once if it accesses persistent memory.
 //! 2. `setjmp` returns once; abort paths of transactions are not followed.
-//! 3. Of a function with more paths than the budget allows only some are walked; it is named (`budget`).
+//! 3. If a function has more paths than the budget allows, only some are walked, and the report names it (`budget`).
 
 mod access;
 mod arrays;

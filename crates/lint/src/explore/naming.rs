@@ -7,30 +7,30 @@ use crate::expression::{Address, Expression, Form, NOTHING};
 use crate::span::{Length, Span};
 use crashproof_frontend::program::ir::{SourceType, TypeId};
 
-/// Pointers behind pointers that are still called by name.
+/// The pointer depth to which memory is still named.
 pub(super) const DEPTH: u32 = 4;
 
-/// Part of an object: its name, and its type if that is known.
+/// Part of an object: its name, and its type if known.
 struct Part {
     name: String,
     ty: Option<TypeId>,
 }
 
 impl Walk<'_, '_> {
-    /// What the source calls a range; empty if nothing is known.
+    /// The name of a range in the source; empty if unknown.
     pub(super) fn describe(&mut self, state: &State, span: &Span) -> String {
         let bytes = match span.length {
             Length::Known(bytes) => Some(bytes),
             _ => None,
         };
         let name = self.part(state, span.at, bytes, DEPTH).map(|part| part.name).unwrap_or_default();
-        // Without a name for the object, the member alone.
+        // Without a name for the object, only the member.
         let name = match name.strip_prefix("->") {
             Some(member) => member.to_owned(),
             None if name == "*" => String::new(),
             None => name,
         };
-        // What the C++ library keeps inside of an atomic is of no interest.
+        // Internals of the C++ library's atomics are of no interest.
         let inside = ["._M_", "->_M_"].into_iter().filter_map(|inside| name.find(inside)).min();
         let name =
             if name.starts_with("_M_") { "" } else { &name[..inside.unwrap_or(name.len())] }.to_owned();
@@ -43,7 +43,7 @@ impl Walk<'_, '_> {
         &self.explorer.program.types[id.0 as usize]
     }
 
-    /// The object or member at an address; with a length, the whole object if that is meant.
+    /// The object or member at an address; with a length, the whole object if that is what it covers.
     fn part(&mut self, state: &State, at: Address, bytes: Option<u64>, depth: u32) -> Option<Part> {
         let depth = depth.checked_sub(1)?;
         let program = self.explorer.program;
@@ -82,15 +82,15 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// A pointer that the source has a name for and that points to an address or before it: how far before, the name, the
-    /// type that it points to.
+    /// A pointer with a name in the source that points at or before an address: the distance, the name, and the
+    /// pointed-to type.
     pub(super) fn nearest_pointer(
         &mut self,
         state: &State,
         at: Address,
         depth: u32,
     ) -> Option<(i64, String, TypeId)> {
-        /// Bytes say nothing of what they are part of: any other pointer has the better name.
+        /// Byte pointers say nothing about what they are part of: any other pointer has a better name.
         type Rank = (bool, i64, bool);
         let mut best: Option<(Rank, (i64, String, TypeId))> = None;
         let variables = std::mem::take(&mut self.variables);
@@ -118,7 +118,7 @@ impl Walk<'_, '_> {
             }
         }
         self.variables = variables;
-        // What a library calls it means nothing to its users, unless nobody else has a name.
+        // A library's name means nothing to its users, unless there is no other.
         let by_library = best.as_ref().is_some_and(|((.., of_a_library), _)| *of_a_library);
         let best = best.map(|(_, found)| found);
         if best.is_some() && !by_library {
@@ -131,7 +131,7 @@ impl Walk<'_, '_> {
         loaded.map(|(name, base)| (at.offset, name, base)).or(best)
     }
 
-    /// A global variable that holds a pointer to the object: a pool that was mapped on this path.
+    /// A global variable that points to the object: a pool that was mapped on this path.
     fn global_pointer(&self, state: &State, at: Address) -> Option<(i64, String, TypeId)> {
         if !matches!(self.explorer.expressions.form(at.object), Form::Mapped(_)) {
             return None;
@@ -148,7 +148,7 @@ impl Walk<'_, '_> {
             let ty = self.ty(global.ty.filter(|_| holds)?);
             let base = ty.base.filter(|_| ty.is_pointer)?;
             let distance = at.offset - own.offset;
-            // Bytes at an offset that was computed are no member, unless a member is an array of bytes.
+            // Bytes at a computed offset are not a member, unless a member is a byte array.
             let is_member = !self.is_by_byte(at)
                 || self
                     .explorer
@@ -160,7 +160,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Whether an index chooses a byte of the object.
+    /// Whether an index selects a byte of the object.
     fn is_by_byte(&self, at: Address) -> bool {
         let mut next = at.element;
         while let Some(element) = next {
@@ -173,7 +173,7 @@ impl Walk<'_, '_> {
         false
     }
 
-    /// A pointer that was loaded from something with a name.
+    /// A pointer loaded from something that has a name.
     fn pointer(&mut self, state: &State, pointer: Expression, depth: u32) -> Option<(String, TypeId)> {
         match self.explorer.expressions.form(pointer) {
             Form::Content(address) => {
@@ -197,7 +197,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Remembers the alignment of an object, if its type or its library says so.
+    /// Records the alignment of an object, if its type or its library determines it.
     pub(super) fn note_alignment(&mut self, state: &State, object: Expression) {
         if self.explorer.expressions.alignment(object).is_some() {
             return;
@@ -207,7 +207,7 @@ impl Walk<'_, '_> {
         let ty = self.ty(base);
         let declared = self.explorer.apis.types.iter().filter(|known| known.name == ty.name);
         let alignment = declared.map(|known| known.alignment).fold(ty.alignment, u64::max);
-        // A structure that is padded to whole lines is laid out in lines.
+        // A structure padded to whole lines is laid out in lines.
         let padded = ty.bytes > 0 && ty.bytes.is_multiple_of(LINE_BYTES) && !ty.members.is_empty();
         let alignment = if padded { alignment.max(LINE_BYTES) } else { alignment };
         if alignment > 8 {

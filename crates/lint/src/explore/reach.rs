@@ -1,7 +1,7 @@
-//! Which memory contents of a callee its callers can reach.
+//! Which memory contents of a callee are reachable for its callers.
 //!
-//! A function that allocates, fills and frees leaves much behind that nothing points to. Callers would carry it along on all
-//! of their paths.
+//! A function that allocates, fills and frees leaves behind much that is unreachable. Callers would carry it along on
+//! all their paths.
 
 use rustc_hash::FxHashSet;
 
@@ -10,14 +10,14 @@ use super::way::{Entry, WHOLE_BYTES, whole};
 use crate::event::{Event, Kind};
 use crate::expression::{Address, Expression, Form, NOTHING};
 
-/// Unknown contents of one object that are listed one by one.
+/// The number of unknown contents of one object to list individually.
 const LISTED: usize = 8;
-/// Contents of one object that callers see; of a larger table they only know that it was filled.
+/// The number of contents of one object visible to callers; for a larger table they only know that it was filled.
 const MANY: usize = 64;
 
 impl Walk<'_, '_> {
-    /// Drops what a caller cannot reach: contents of objects that were made here and that neither the result, nor memory
-    /// that stays, nor an event leads to. A new object of which nothing is known needs no entry.
+    /// Drops what a caller cannot reach: contents of objects created here to which neither the result, nor surviving
+    /// memory, nor an event leads. A new object about which nothing is known needs no entry.
     pub(super) fn reachable(&self, memory: Vec<Entry>, result: Expression, events: &[Event]) -> Vec<Entry> {
         let mut seen = FxHashSet::default();
         let mut made_here = FxHashSet::default();
@@ -52,7 +52,7 @@ impl Walk<'_, '_> {
         merge_unknown(kept)
     }
 
-    /// Whether an object came into being in this function or its callees.
+    /// Whether an object was created in this function or its callees.
     fn is_made_here(&self, object: Expression) -> bool {
         match self.explorer.expressions.form(object) {
             Form::Volatile(_) | Form::Fresh(_) | Form::FreshId(_) => true,
@@ -61,7 +61,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Collects the objects made here that an expression is about.
+    /// Collects the objects created here that an expression refers to.
     fn mentions(
         &self,
         expression: Expression,
@@ -99,7 +99,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Of an object with many unknown contents, everything between the first and the last of them becomes unknown.
+/// In an object with many unknown contents, everything between the first and the last of them becomes unknown.
 fn merge_unknown(mut memory: Vec<Entry>) -> Vec<Entry> {
     memory.sort_by_key(|(at, ..)| *at);
     let mut all = Vec::with_capacity(memory.len());
@@ -119,7 +119,7 @@ fn merge_unknown(mut memory: Vec<Entry>) -> Vec<Entry> {
             let (from, to) =
                 (run.iter().find(hidden).map_or(0, |(at, ..)| at.offset), ends.max().unwrap_or(0));
             all.push((Address { offset: from, ..run[0].0 }, to.saturating_sub(from) as u64, NOTHING));
-            // Known contents are put back on top of that.
+            // Known contents are restored on top of that.
             all.extend(run.iter().filter(|entry| !hidden(entry)));
         }
     }

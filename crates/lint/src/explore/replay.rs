@@ -1,4 +1,4 @@
-//! Replays a callee's ways in place of a call.
+//! Replays a callee's ways at a call.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use crate::expression::{Form, NOTHING};
 use crashproof_frontend::program::ir::{FunctionId, PlaceId};
 
 impl Walk<'_, '_> {
-    /// The states after a call, one for each possible way through the callee.
+    /// The states after a call, one per feasible way through the callee.
     pub(super) fn replay(
         &mut self,
         state: State,
@@ -55,7 +55,7 @@ impl Walk<'_, '_> {
         after
     }
 
-    /// What the callee's types say of an object holds here too, also where it is part of a larger one.
+    /// What the callee's types reveal about an object holds here, too, even if it is part of a larger one.
     fn take_over_objects(&mut self, here: &mut Translation, summary: &Summary) {
         for (object, alignment) in &summary.alignments {
             let own = self.translate(here, *object);
@@ -72,7 +72,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The arrays that a callee's indices choose from.
+    /// Takes over the arrays that a callee's indices select from.
     fn take_over_extents(&mut self, here: &mut Translation, summary: &Summary) {
         for extent in &summary.extents {
             let Some(element) = extent.at.element else { continue };
@@ -85,7 +85,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The ways that do not contradict what is known here, each with the state in which it is taken.
+    /// The ways consistent with what is known here, each with the state in which it is taken.
     fn possible_ways<'s>(&mut self, here: &mut Translation, summary: &'s Summary) -> Vec<(&'s Way, State)> {
         let (mut ways, mut otherwise) = (Vec::new(), Vec::new());
         for way in &summary.ways {
@@ -106,7 +106,7 @@ impl Walk<'_, '_> {
                         }
                         if own != NOTHING && summary.asserted.contains(fact) {
                             let (own, _) = self.explorer.expressions.fact(own, true);
-                            // A branch of this function on the same is no assertion.
+                            // If this function also branches on the same condition, it is not an assertion.
                             if !self.branches.contains_key(&own) {
                                 self.asserted.insert(own);
                             }
@@ -121,8 +121,8 @@ impl Walk<'_, '_> {
                 otherwise.push(way);
             }
         }
-        // Summaries assume that loops run. Where that contradicts what is known, a contradicting way is better than none,
-        // unless it is about transactions: a function that insists on one does not return without it.
+        // Summaries assume that loops run. If that contradicts what is known, a contradicting way is better than none,
+        // unless it involves transactions: a function that requires one does not return without it.
         if ways.is_empty() {
             ways = otherwise.into_iter().map(|way| (way, here.state.clone())).collect();
         }

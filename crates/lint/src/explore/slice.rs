@@ -1,18 +1,18 @@
-//! Drops events that do not matter to callers.
+//! Drops events that are irrelevant to callers.
 //!
-//! The function's own rules have seen all of them. A caller only needs what changes its own state: a second fence with
-//! nothing in between, a second flush of volatile memory, and a repeated empty transaction do not.
+//! The function's own rules have seen all of them. A caller only needs those that change its own state, unlike a second
+//! fence with nothing in between, a second flush of volatile memory, or a repeated empty transaction.
 
 use rustc_hash::FxHashSet;
 
 use crate::event::{Event, Kind};
 use crashproof_frontend::program::ir::PlaceId;
 
-/// What is left for callers.
+/// The events relevant to callers.
 pub(super) fn slice(events: Vec<Event>) -> Vec<Event> {
     let mut kept: Vec<Event> = Vec::with_capacity(events.len());
     let mut empty: FxHashSet<PlaceId> = FxHashSet::default();
-    // Whether something may be on its way or queued since the last time all of it was waited for.
+    // Whether anything may be pending or queued since everything was last waited for.
     let mut open = true;
     for event in events {
         let before = kept.last().map(|event| &event.kind);

@@ -1,4 +1,4 @@
-//! Instructions that neither call nor branch, by what they do: compute, access memory, flush and fence.
+//! Instructions that neither call nor branch: computation, memory accesses, flushes and fences.
 
 use super::walk::{State, Walk};
 use crate::expression::Expression;
@@ -7,7 +7,7 @@ use crashproof_frontend::program::ir::{Op, PlaceId};
 impl Walk<'_, '_> {
     pub(super) fn step(&mut self, state: &mut State, number: u32, op: &Op, place: PlaceId) {
         let result = match op {
-            // Done where the paths met.
+            // Handled where the paths met.
             Op::Phi { .. } => return,
             Op::Offset { .. }
             | Op::Arithmetic { .. }
@@ -27,7 +27,7 @@ impl Walk<'_, '_> {
                 }
                 self.opaque(state, number)
             }
-            // Terminators are `branch`'s, calls are `call`'s; the rest computes something of no interest.
+            // `branch` handles terminators, `call` handles calls; the result of the rest is irrelevant.
             _ => self.opaque(state, number),
         };
         state.values[number as usize] = result;

@@ -15,8 +15,8 @@ use crate::rules::Model;
 use crashproof_frontend::program::ir::{Op, Operand, PlaceId};
 
 impl Walk<'_, '_> {
-    /// Places where a library's function was to store and failed, as the path found out: whether it stored anything is of no
-    /// interest, for the path gave up.
+    /// Places where a library function should have stored but failed, as the path determined: whether it stored
+    /// anything is irrelevant, because the path gave up.
     fn failed_stores(&self, state: &State) -> FxHashSet<PlaceId> {
         let mut tested = FxHashSet::default();
         for fact in state.facts.keys() {
@@ -51,7 +51,7 @@ impl Walk<'_, '_> {
         let returns_pointer = self.function.returns_pointer;
         state.machine.judge_late(&mut self.context(), result, returns_pointer);
         if self.is_root {
-            // What joined paths return may be an error.
+            // The value returned by joined paths may be an error.
             let perhaps = value.is_some()
                 && matches!(self.explorer.expressions.form(result), Form::Nothing | Form::Opaque(..));
             self.ends.push((Rc::clone(&state.machine), exit, perhaps));
@@ -67,7 +67,7 @@ impl Walk<'_, '_> {
             .map(|(at, (bytes, value))| (*at, *bytes, *value))
             .collect();
         let mut memory = self.reachable(memory, result, &events);
-        // What is nearest to the parameters matters most.
+        // Contents closest to the parameters matter most.
         memory.sort_by_key(|(at, ..)| self.explorer.expressions.depth(at.object));
         if memory.len() > MAX_MEMORY {
             self.cut(Cut::Memory);
@@ -104,8 +104,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Judges what is left at the ends of paths. What is flushed on one of them is persistent on all, but paths that gave up
-    /// may have been about to flush it.
+    /// Judges what remains open at the ends of paths. An object flushed on one of them is persistent on all, but paths
+    /// that gave up may have been about to flush it.
     fn judge_ends(&mut self) {
         let cared_for = std::mem::take(&mut self.cared_for);
         for (mut machine, exit, perhaps) in std::mem::take(&mut self.ends) {
@@ -117,7 +117,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Where every path returns what usually means failure, and in what a thread runs, it means nothing.
+    /// If every path returns what usually means failure, or in the function of a thread, it means nothing.
     fn disregard_uniform_failure(&mut self) {
         let is_thread = self.is_entry && self.function.name != "main";
         if is_thread || self.ways.iter().all(|way| way.exit) {
@@ -137,7 +137,7 @@ impl Walk<'_, '_> {
         }
         let failure = self.explorer.expressions.add(Form::Failure);
         let expressions = &self.explorer.expressions;
-        // What is done only inside of a transaction does not stand for what is done outside, nor the other way round.
+        // Events inside a transaction do not represent events outside, and vice versa.
         let in_the_same = |left: &Way, right: &Way| {
             let about = |way: &Way| -> Vec<(Expression, bool)> {
                 way.facts
@@ -150,8 +150,8 @@ impl Walk<'_, '_> {
         };
         let joined =
             |ways: Vec<Way>, same: &dyn Fn(&Way, &Way) -> bool| joined(ways, expressions, failure, same);
-        // What a function hands back decides how its caller goes on: a failure and a pool are not one way, although neither
-        // did anything to persistent memory.
+        // A function's result determines how its caller continues: a failure and a pool are not one way, although
+        // neither affected persistent memory.
         let same_result = |left: &Way, right: &Way| {
             left.result == right.result
                 || expressions.is_failure(left.result) && expressions.is_failure(right.result)
@@ -166,23 +166,23 @@ impl Walk<'_, '_> {
             groups = joined(groups, &|left, right| left.events == right.events);
         }
         if groups.len() > MAX_WAYS {
-            // Ways that no rule can distinguish any more become one.
+            // Ways that no rule can distinguish any more are joined.
             groups = joined(groups, &|left, right| {
                 left.signature == right.signature && left.exit == right.exit && in_the_same(left, right)
             });
         }
         let constant = |way: &Way| match way.result {
-            // Callers seldom tell errors apart.
+            // Callers rarely distinguish errors.
             result if expressions.is_failure(result) => Some(-1),
             result => expressions.as_int(result),
         };
-        // Neither is a transaction of its own what stands for not having one: callers may have something on its way.
+        // Nor does a separate transaction represent the absence of one: callers may have something pending.
         let begins = |way: &Way| way.events.iter().any(|event| matches!(event.kind, Kind::Begin { .. }));
         let left_behind = |way: &Way| (way.open, way.exit, constant(way), begins(way));
         let as_open =
             |left: &Way, right: &Way| left_behind(left) == left_behind(right) && in_the_same(left, right);
         if groups.len() > FEW_WAYS && self.explorer.model != Model::Strand {
-            // The one that did most stands for those that leave the same open and hand over the same.
+            // The way with the most effects represents those that leave the same open and return the same.
             groups.sort_by_key(|way| std::cmp::Reverse(way.events.len()));
             groups = joined(groups, &|left, right| {
                 as_open(left, right)
@@ -195,7 +195,8 @@ impl Walk<'_, '_> {
         }
         if groups.len() > MAX_WAYS {
             self.cut(Cut::Ways);
-            // Ways that succeed say more than ways that give up. The way that does least is not like the others.
+            // Ways that succeed are more informative than ways that give up. The way that does least differs from the
+            // others.
             groups.sort_by_key(|way| (way.exit, std::cmp::Reverse(way.events.len())));
             let succeed = groups.partition_point(|way| !way.exit);
             if succeed > MAX_WAYS {
@@ -208,7 +209,7 @@ impl Walk<'_, '_> {
             let (result, facts, memory) = (NOTHING, Vec::new(), Vec::new());
             groups.push(Way { events, result, facts, memory, exit: false, signature: 0, open: 0 });
         }
-        // Callers need to know only of objects that events mention.
+        // Callers only need to know objects that events mention.
         let mentioned: FxHashSet<Expression> = groups
             .iter()
             .flat_map(|way| {
@@ -227,7 +228,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Makes one of the ways that are the same in some sense: the first, with what holds of all.
+/// Joins ways that are the same in some sense: the first one, with what holds for all.
 fn joined(
     ways: Vec<Way>,
     expressions: &Expressions,

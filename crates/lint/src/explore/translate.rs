@@ -1,4 +1,4 @@
-//! A callee's expressions and events in terms of the caller.
+//! Translates a callee's expressions and events into the caller's terms.
 
 use rustc_hash::FxHashMap;
 
@@ -10,14 +10,14 @@ use crate::gap::Gap;
 use crate::span::Length;
 use crashproof_frontend::program::ir::FunctionId;
 
-/// The call that is translated at, and what is translated already.
+/// The call at which expressions are translated, and the translations so far.
 pub(super) struct Translation<'a> {
     /// The caller before the call.
     pub(super) state: &'a State,
     values: &'a [Expression],
-    /// The instruction, and on which visit.
+    /// The instruction, and the number of the visit.
     call: (u32, u32),
-    /// The function that is called.
+    /// The called function.
     callee: FunctionId,
     memo: FxHashMap<Expression, Expression>,
 }
@@ -44,7 +44,7 @@ impl Walk<'_, '_> {
                     Kind::Flush { .. } | Kind::Queue { .. } | Kind::Store { nontemporal: true, .. }
                 );
                 if base == NOTHING && matches!(event.kind, Kind::Store { .. }) {
-                    // The callee stored to persistent memory, and nobody knows here to which.
+                    // The callee stored to persistent memory, but the caller cannot tell where.
                     self.explorer.verdicts.gaps.add(Gap::Address, event.site.place);
                 }
                 if base == NOTHING || self.persistence(base) == Persistence::No {
@@ -77,7 +77,7 @@ impl Walk<'_, '_> {
         Some(kind)
     }
 
-    /// A callee's expression in terms of the caller.
+    /// A callee's expression in the caller's terms.
     pub(super) fn translate(&mut self, here: &mut Translation, expression: Expression) -> Expression {
         if let Some(known) = here.memo.get(&expression) {
             return *known;
@@ -110,7 +110,7 @@ impl Walk<'_, '_> {
             | Form::Operation(..)
             | Form::Comparison(..) => self.translate_computed(here, form),
         };
-        // Recursion makes expressions that say nothing more.
+        // Recursion produces expressions that carry no more information.
         let result = if self.explorer.expressions.depth(result) <= MAX_DEPTH {
             result
         } else if matches!(form, Form::Content(_)) {
@@ -131,7 +131,7 @@ impl Walk<'_, '_> {
             Form::Element(base, index, scale) => {
                 match (self.translate(here, base), self.translate(here, index)) {
                     (NOTHING, _) => NOTHING,
-                    // An element of which it is not known here which: the same for all events of this call.
+                    // An element that cannot be identified here: the same for all events of this call.
                     (base, NOTHING) => {
                         let origin = 0x8000_0000 | stable_number(index);
                         let unknown = Form::Opaque(origin, Persistence::No);
@@ -157,8 +157,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A pointer that the callee loads from memory whose content is not known here. If it leads to persistent memory there,
-    /// it is some persistent object: the same for all events of this call.
+    /// A pointer that the callee loads from memory with unknown content. If it leads to persistent memory there, it is
+    /// some persistent object: the same for all events of this call.
     fn translate_unknown_content(&mut self, here: &Translation, expression: Expression) -> Expression {
         let Some(graph) = self.explorer.analysis.graphs.get(&here.callee) else { return NOTHING };
         let cell = graph.cell(&self.explorer.expressions, here.callee, expression);
@@ -171,7 +171,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What came into being in the callee is another one for each call.
+    /// Objects created in the callee are distinct for each call.
     fn translate_origin(&mut self, here: &Translation, form: Form, origin: u32) -> Expression {
         let (number, visit) = here.call;
         let declared = self
@@ -194,7 +194,7 @@ impl Walk<'_, '_> {
         own
     }
 
-    /// Persistent objects that a library finds: if it is not known here by what, they are some object.
+    /// Persistent objects found by a library: if the arguments are unknown here, some object.
     fn translate_found(&mut self, here: &mut Translation, expression: Expression, form: Form) -> Expression {
         let own = match form {
             Form::Direct(id) => match self.translate(here, id) {
@@ -215,7 +215,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What a callee gave to a library that finds things, in terms of the caller; none if part of it is not known here.
+    /// A callee's arguments to a library's find function in the caller's terms; `None` if some are unknown here.
     fn translate_arguments(&mut self, here: &mut Translation, arguments: Expression) -> Option<Expression> {
         let Form::Pair(before, last) = self.explorer.expressions.form(arguments) else {
             return Some(arguments);
@@ -228,7 +228,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Any number that is the same for the same expression.
+/// An arbitrary number that is the same for equal expressions.
 fn stable_number(expression: Expression) -> u32 {
     let mut hasher = rustc_hash::FxHasher::default();
     std::hash::Hash::hash(&expression, &mut hasher);

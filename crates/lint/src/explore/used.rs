@@ -12,11 +12,11 @@ use crate::expression::{Address, Expression, Form, NOTHING, Persistence};
 use crate::uses::{Access, At, Member, Put, is_used};
 use crashproof_frontend::program::ir::{Arithmetic, FunctionId, Op, Operand, PlaceId, Program, TypeId};
 
-/// Accesses that a function leaves to its callers to name. With more, they are left out.
+/// The most accesses that a function leaves for its callers to name. Any more are dropped.
 const UNNAMED: usize = 64;
 
 impl Walk<'_, '_> {
-    /// The members that an address is, from the outermost structure that is known to the innermost one.
+    /// The members at an address, from the outermost known structure to the innermost.
     fn members_at(&mut self, state: &State, address: Expression) -> Vec<Member> {
         if let Some(known) = self.members.get(&address) {
             return known.clone();
@@ -24,7 +24,7 @@ impl Walk<'_, '_> {
         let at = self.explorer.expressions.address(address);
         let mut found = self.members_through(state, at);
         if found.is_empty() {
-            // A pointer to the member itself says nothing; one to its structure may be there, too.
+            // A pointer to the member itself says nothing; there may also be one to its structure.
             self.hidden = Some(at);
             found = self.members_through(state, at);
             self.hidden = None;
@@ -48,7 +48,7 @@ impl Walk<'_, '_> {
             let Some((start, _, inner)) = own.members.iter().rev().find(|member| member.0 <= offset) else {
                 break;
             };
-            // What the C++ library keeps inside of an atomic is the same of all of them.
+            // Internals of the C++ library's atomics are the same for all of them.
             let is_library = own.name.starts_with('_') || own.name.starts_with("atomic<");
             if !own.name.is_empty() && !is_library {
                 let first = first_of_arrays(program, ty, offset);
@@ -60,7 +60,7 @@ impl Walk<'_, '_> {
         found
     }
 
-    /// The type that an address lies in, and how far inside. Of elements that an index chooses, the first stands for all.
+    /// The type that contains an address, and the offset. Of elements selected by an index, the first represents all.
     fn typed(&mut self, state: &State, at: Address) -> Option<(u64, TypeId)> {
         if let Form::Global(id) = self.explorer.expressions.form(at.object) {
             let ty = self.explorer.program.globals[id.0 as usize].ty?;
@@ -72,7 +72,7 @@ impl Walk<'_, '_> {
         let Form::Element(base, _, scale) = self.explorer.expressions.form(at.element?) else { return None };
         let array = self.explorer.expressions.address(base);
         let one = u64::try_from(scale).ok()?;
-        // What is added to an index or taken from it is part of the offset.
+        // Constants added to or subtracted from an index become part of the offset.
         let mut first = |by: i64, of_rows: bool| {
             let first = Address { offset: array.offset + at.offset + by, ..array };
             let (offset, ty) = self.typed(state, first)?;
@@ -86,7 +86,7 @@ impl Walk<'_, '_> {
         matches!(self.explorer.expressions.form(object), Form::Parameter(_))
     }
 
-    /// Leaves an access to the callers, if there are any and it is not one too many.
+    /// Leaves an access to the callers, if there are any and the limit is not reached.
     fn leave_to_callers(&mut self, address: Expression, access: Access, put: Put) -> bool {
         let unnamed = self.explorer.unnamed.entry(self.id).or_default();
         let is_known = unnamed.contains(&(address, access, put));
@@ -114,7 +114,7 @@ impl Walk<'_, '_> {
         let members = self.members_at(state, address);
         if members.is_empty() {
             if self.explorer.expressions.address(address).element.is_some() {
-                // Byte by byte, as checksums are computed.
+                // Byte by byte, as for checksums.
                 self.note_copied(state, address);
             }
             let is_left = self.is_of_callers(address)
@@ -193,7 +193,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Memory is read as a whole: whatever structures lie there are.
+    /// Memory is read as a whole, with whatever structures it contains.
     pub(super) fn note_copied(&mut self, state: &State, address: Expression) {
         if address == NOTHING || self.persistence(address) == Persistence::No {
             return;
@@ -218,7 +218,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The path calls a function: what that reads first is read here, unless it was reset before.
+    /// The path calls a function: everything that reads first is read here, unless it was reset before.
     pub(super) fn note_uses_of(&mut self, state: &State, callee: FunctionId) {
         let Some(read) = self.explorer.uses.read_first.get(&callee) else { return };
         let read: Vec<Member> =
@@ -228,7 +228,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What the callee knows only by a pointer is named here.
+    /// What the callee knows only through a pointer is named here.
     pub(super) fn name_uses_of(&mut self, here: &mut Translation, state: &mut State, callee: FunctionId) {
         let unnamed = self.explorer.unnamed.get(&callee).cloned().unwrap_or_default();
         for (address, access, put) in unnamed {
@@ -248,8 +248,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A path of the function ends well: what it reset counts if all others do so, too. Of `main`, whatever some path resets:
-    /// that others do not read it before is known from elsewhere.
+    /// A path of the function succeeds: its resets count if all other successful paths make them, too. For `main`, the
+    /// resets of any path count: that others do not read it earlier is known from elsewhere.
     pub(super) fn note_resets(&mut self, state: &State) {
         if self.function.name == "main" {
             self.explorer.uses.resets.entry(self.id).or_default().extend(state.resets.iter());
@@ -266,7 +266,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// The offset with which the first elements of all arrays on the way are chosen.
+/// The offset that selects the first elements of all enclosing arrays.
 fn first_of_arrays(program: &Program, ty: TypeId, offset: u64) -> u64 {
     let own = &program.types[ty.0 as usize];
     if own.is_array {
@@ -281,8 +281,8 @@ fn first_of_arrays(program: &Program, ty: TypeId, offset: u64) -> u64 {
     }
 }
 
-/// Whether something at an offset of a type is an element of so many bytes: of an array inside, or of what a pointer to the
-/// type points to. Rows of an array are not types of their own: they are some elements.
+/// Whether the bytes at an offset of a type are an element of this size: of an array inside it, or of what a pointer to
+/// the type points to. Rows of an array have no type of their own: they are ranges of elements.
 fn has_elements_of(program: &Program, mut ty: TypeId, mut offset: u64, one: u64, of_rows: bool) -> bool {
     loop {
         let own = &program.types[ty.0 as usize];

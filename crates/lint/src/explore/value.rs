@@ -1,4 +1,4 @@
-//! What values and memory hold on a path.
+//! The values and memory contents on a path.
 
 use std::rc::Rc;
 
@@ -42,7 +42,7 @@ impl Walk<'_, '_> {
         unknown
     }
 
-    /// What an unknown pointer leads to may be persistent because it was mapped.
+    /// The target of an unknown pointer may be persistent because it was mapped.
     pub(super) fn note_declared(&mut self, number: u32, unknown: Expression) {
         if is_declared(self.explorer.analysis, self.id, number) {
             self.explorer.expressions.set_declared(unknown);
@@ -93,7 +93,7 @@ impl Walk<'_, '_> {
             Some((known, value)) if *known == bytes && *value != NOTHING => *value,
             Some(_) => number.map_or(NOTHING, |number| self.opaque(state, number)),
             None => {
-                // A constant that nothing stores to.
+                // A constant to which nothing stores.
                 if let Form::Global(id) = self.explorer.expressions.form(at.object)
                     && at.element.is_none()
                 {
@@ -109,7 +109,7 @@ impl Walk<'_, '_> {
                 {
                     return self.opaque(state, number);
                 }
-                // An element by an index that is not known may be this one.
+                // An element at an unknown index may be this one.
                 let is_volatile = matches!(
                     self.explorer.expressions.form(at.object),
                     Form::Global(_) | Form::Local(..) | Form::Volatile(_)
@@ -139,8 +139,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What a callee loads from a place. How much that is its expression does not say: as much as was stored, for a number of
-    /// four bytes is read as such.
+    /// What a callee loads from a place. The expression does not reveal the size: it is the size stored, since a
+    /// four-byte number is read as such.
     pub(super) fn content(&mut self, state: &State, address: Expression) -> Expression {
         const WORD: u64 = 8;
         let at = self.explorer.expressions.address(address);
@@ -151,7 +151,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// If nothing shows where a pointer leads but the graph knows it, that is remembered.
+    /// Records what the graph knows about a pointer if nothing else reveals its target.
     pub(super) fn note_loaded(&mut self, number: u32, value: Expression) {
         if matches!(self.explorer.expressions.form(value), Form::Content(_))
             && self.explorer.expressions.loaded(value).is_none()
@@ -177,9 +177,9 @@ impl Walk<'_, '_> {
         let extents = &self.explorer.extents;
         for (known, entry) in memory.range_mut(first..).take_while(|(known, _)| known.object == at.object) {
             if known.element != at.element {
-                // Another element, or the same by another index; what lies outside of the array is still the same. A constant
-                // is forgotten all the same: what it chooses is no element, and the order of records and their index is
-                // known by the number that both have in common.
+                // Another element, or the same one at another index; the content outside the array is unchanged. A
+                // constant is forgotten anyway: what it selects is not an element, and the order of records and their
+                // index is recognized by the number they share.
                 let other = Span { at: *known, length: Length::Known(entry.0) };
                 let is_apart =
                     other.contains(&stored) == Meets::Never || extents.are_in_other_arrays(&other, &stored);

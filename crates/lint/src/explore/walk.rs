@@ -1,4 +1,4 @@
-//! The exploration: functions callees first, and the blocks of one function with the paths open in them.
+//! The exploration: functions, callees first, and the blocks of each function with the paths open in them.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -22,17 +22,18 @@ use super::bases;
 use super::limits::{Bounds, Cuts};
 use super::way::{Summary, Way};
 
-/// Marks a loop that has to be left, in place of its number of rounds.
+/// Marks a loop that must be left, in place of its iteration count.
 pub(super) const EXHAUSTED: u32 = u32::MAX / 4;
-/// Loops that count to a constant are followed to the end up to this many rounds; what longer ones store is known in part.
+/// Loops with a constant trip count are followed to the end up to this many iterations; the stores of longer ones are
+/// known only in part.
 pub(super) const COUNTED: u32 = 64;
-/// Paths distinguished by everything they did. More are distinguished only by what still matters, and from half of what the
-/// bounds allow only by what is still open.
+/// The number of paths distinguished by everything they did. Beyond that, only what still matters distinguishes them,
+/// and from half the limit on, only what is still open.
 pub(super) const DISTINGUISHED: usize = 8;
-/// Pointers behind pointers that are distinguished.
+/// The pointer depth up to which expressions are distinguished.
 pub(super) const MAX_DEPTH: u8 = 20;
 
-/// What memory holds, where it is known.
+/// The known contents of memory.
 pub(super) type Memory = BTreeMap<Address, (u64, Expression)>;
 
 /// One open path.
@@ -44,9 +45,9 @@ pub(super) struct State {
     pub(super) machine: Rc<Machine>,
     pub(super) trace: u32,
     pub(super) from: u32,
-    /// Rounds of each loop, and what it looked like at its head.
+    /// The number of iterations of each loop, and its states at the head.
     pub(super) rounds: Rc<BTreeMap<u32, (u32, Vec<u64>)>>,
-    /// Members of persistent structures that the path gave a constant.
+    /// Members of persistent structures to which the path assigned a constant.
     pub(super) resets: Rc<FxHashSet<Member>>,
 }
 
@@ -59,7 +60,7 @@ pub(crate) struct Explorer<'a> {
     pub(crate) pedantic: bool,
     pub(crate) bounds: Bounds,
     pub(crate) expressions: Expressions,
-    /// Arrays that indices choose from, in the function that is being walked.
+    /// Arrays that indices select from, in the current function.
     pub(crate) extents: Extents,
     pub(crate) names: Names,
     pub(crate) sources: Sources,
@@ -68,9 +69,9 @@ pub(crate) struct Explorer<'a> {
     pub(super) summaries: FxHashMap<FunctionId, Summary>,
     /// Exceeded limits.
     pub(crate) cuts: Cuts,
-    /// Functions passed to libraries that were met where they are called.
+    /// Functions passed to libraries that were encountered where they are called.
     pub(super) met: FxHashSet<FunctionId>,
-    /// The program has transactions that keep other threads out.
+    /// The program has transactions that exclude other threads.
     pub(super) isolates: bool,
     /// The program has transactions.
     pub(super) has_transactions: bool,
@@ -78,11 +79,11 @@ pub(crate) struct Explorer<'a> {
     pub(crate) bases: FxHashSet<GlobalId>,
     /// What guards what.
     pub(crate) guards: Guards,
-    /// Names of what each function and its callees touch.
+    /// Names of everything each function and its callees access.
     pub(super) touched: FxHashMap<FunctionId, FxHashSet<u32>>,
-    /// Facts that compare a checksum with what it is computed from.
+    /// Facts that compare a checksum with the data it is computed from.
     pub(super) validations: FxHashSet<Expression>,
-    /// What the program does with members of persistent structures, and accesses that functions leave to their callers to name.
+    /// What the program does with members of persistent structures, and accesses left for callers to name.
     pub(crate) uses: Uses,
     pub(super) unnamed: FxHashMap<FunctionId, Vec<(Expression, Access, Put)>>,
 }
@@ -131,7 +132,7 @@ impl Explorer<'_> {
         }
     }
 
-    /// Callees first; recursion is followed until nothing changes, or to its bound.
+    /// Callees first; recursion is followed until nothing changes, or up to its bound.
     pub(crate) fn run(&mut self) {
         for component in &self.analysis.order {
             let recursive = component.len() > 1 || self.analysis.calls_itself.contains(&component[0]);
@@ -157,7 +158,7 @@ impl Explorer<'_> {
             }
         }
         self.run_exported();
-        // A function that only code out of sight calls is an entry point.
+        // A function called only by code out of sight is an entry point.
         for id in self.analysis.order.iter().flatten() {
             if self.analysis.handed_on.contains(id) && !self.met.contains(id) {
                 Walk::new(self, *id, true).run();
@@ -168,8 +169,8 @@ impl Explorer<'_> {
 }
 
 impl Explorer<'_> {
-    /// Without a `main`, others may call whatever is not static, also if the program itself calls it: it is judged as an
-    /// entry point as well. What one of its callers makes good is left to them.
+    /// Without a `main`, non-static functions may be called from outside even if the program itself calls them, so they
+    /// are judged as entry points as well. What a caller in the program makes good is not reported.
     fn run_exported(&mut self) {
         if self.program.defined().any(|id| self.program.function(id).name == "main") {
             return;
@@ -202,36 +203,36 @@ pub(super) struct Walk<'e, 'a> {
     pub(super) shape: Shape,
     pub(super) pending: BTreeMap<(u32, u32), Vec<State>>,
     pub(super) ways: Vec<Way>,
-    /// How the paths of an entry point ended, and whether that may have been a failure as well.
+    /// How the paths of an entry point ended, and whether that may also have been a failure.
     pub(super) ends: Vec<(Rc<Machine>, Exit, bool)>,
     /// Objects that are flushed or logged on some path.
     pub(super) cared_for: FxHashSet<Expression>,
-    /// Loops that touch persistent memory.
+    /// Loops that access persistent memory.
     pub(super) eventful: FxHashSet<u32>,
     pub(super) is_root: bool,
-    /// `main`, or what a thread runs: nothing outside of the program calls it to flush later.
+    /// `main`, or a thread's function: no code outside the program calls it and flushes later.
     pub(super) is_entry: bool,
     pub(super) steps: usize,
     pub(super) meetings: u32,
     /// Conditions of assertions.
     pub(super) asserted: FxHashSet<Expression>,
-    /// Heads of loops that were left where it is not known whether they end.
+    /// Heads of loops that were left although their end is unknown.
     pub(super) undecided: FxHashSet<u32>,
-    /// What is returned depends on how often such a loop ran.
+    /// The returned value depends on the iteration count of such a loop.
     pub(super) counts: bool,
-    /// The block that is walked, and where facts come from: blocks that branch on them.
+    /// The current block, and the blocks that branch on each fact.
     pub(super) current: u32,
     pub(super) branches: FxHashMap<Expression, FxHashSet<u32>>,
-    /// Whether a block is reached whichever way another branches, as far as that was asked for.
+    /// Whether a block is reached on either side of another one's branch, as far as computed.
     pub(super) either_way: FxHashMap<(u32, u32), bool>,
-    /// What was noted already of guards, and of what is touched.
+    /// Guards and accesses already recorded.
     pub(super) seen_guards: FxHashSet<(Expression, Expression)>,
     pub(super) seen_touched: FxHashSet<Expression>,
     pub(super) seen_callees: FxHashSet<FunctionId>,
     pub(super) seen_guarded_callees: FxHashSet<(Expression, FunctionId)>,
-    /// The members that addresses are.
+    /// The members at addresses.
     pub(super) members: FxHashMap<Expression, Vec<Member>>,
-    /// Pointers to here are not used for names.
+    /// Pointers to this address are not used for names.
     pub(super) hidden: Option<Address>,
     /// Variables that hold pointers, in a fixed order.
     pub(super) variables: Vec<(Operand, &'a crashproof_frontend::program::ir::Variable)>,
@@ -276,7 +277,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             .iter()
             .filter(|(_, variable)| {
                 let ty = variable.ty.map(|ty| &walk.explorer.program.types[ty.0 as usize]);
-                // What the compiler names for itself, as in `for (auto &x : all)`, nobody knows.
+                // Names the compiler invents, as for `for (auto &x : all)`, mean nothing to the user.
                 let is_own = variable.name.starts_with("__");
                 !variable.is_address && !is_own && ty.is_some_and(|ty| ty.is_pointer)
             })
@@ -339,7 +340,7 @@ impl<'e, 'a> Walk<'e, 'a> {
         self.summary()
     }
 
-    /// Walks all open paths through a block at once, so that they can be joined after each call.
+    /// Walks all open paths through a block together, so that they can be joined after each call.
     fn block(&mut self, block: u32, mut states: Vec<State>) {
         self.current = block;
         if let Some(flushes) = self.shape.flush_loops.get(&block).copied() {
@@ -391,13 +392,13 @@ impl<'e, 'a> Walk<'e, 'a> {
     }
 }
 
-/// Whether the graph of a function says that what a value points to was mapped or declared, and is nothing else.
+/// Whether a function's graph says that the target of a value was mapped or declared, and is nothing else.
 pub(super) fn is_declared(analysis: &Analysis, id: FunctionId, number: u32) -> bool {
     let graph = &analysis.graphs[&id];
     graph.lookup(Operand::Instruction(number)).is_some_and(|cell| graph.graph.flags(cell).surely_declared())
 }
 
-/// What the graph of a function says of the memory that a value points to.
+/// What a function's graph says about the target of a value.
 pub(super) fn persistence_of(analysis: &Analysis, id: FunctionId, number: u32) -> Persistence {
     let graph = &analysis.graphs[&id];
     match graph.lookup(Operand::Instruction(number)) {

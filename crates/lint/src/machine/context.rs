@@ -1,4 +1,5 @@
-//! What the machine asks the analysis around it: which memory is persistent, what it is called, where violations go.
+//! What the machine needs from the surrounding analysis: which memory is persistent, its names, and where violations
+//! go.
 
 use px86::LINE_BYTES;
 use rustc_hash::FxHashSet;
@@ -15,7 +16,7 @@ use crashproof_findings::expression::written_at;
 use crashproof_frontend::frameworks::Apis;
 use crashproof_frontend::program::ir::{FunctionId, GlobalId, Op, PlaceId, Program};
 
-/// Where the machine runs.
+/// The machine's environment.
 pub(crate) struct Context<'a> {
     pub(crate) program: &'a Program,
     pub(crate) apis: &'a Apis,
@@ -26,11 +27,11 @@ pub(crate) struct Context<'a> {
     pub(crate) verdicts: &'a mut Verdicts,
     pub(crate) graph: &'a FunctionGraph,
     pub(crate) function: FunctionId,
-    /// The parameter that is a fresh object, if the function is a constructor.
+    /// The parameter that is a new object, if the function is a constructor.
     pub(crate) constructed: Option<u32>,
     /// Nothing in the program calls the function, so nothing can be left to a caller.
     pub(crate) is_root: bool,
-    /// It is `main`, or what a thread runs.
+    /// It is `main`, or a thread's function.
     pub(crate) is_entry: bool,
     pub(crate) model: Model,
     pub(crate) pedantic: bool,
@@ -43,7 +44,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The cell of the graph that an address lies in.
+    /// The graph's cell that contains an address.
     pub(super) fn cell(&self, expression: Expression) -> Option<crate::dsa::Cell> {
         self.graph.cell(self.expressions, self.function, expression)
     }
@@ -67,8 +68,8 @@ impl Context<'_> {
         }
     }
 
-    /// Whether a description says that an object is persistent, so that no flush has to show it. A library's function may
-    /// leave the flush to another one.
+    /// Whether a description declares an object persistent, so that no flush is needed to show it. A library function
+    /// may leave the flush to another one.
     pub(super) fn is_declared(&self, object: Expression) -> bool {
         self.is_entry && self.cell(object).is_some_and(|cell| self.graph.graph.flags(cell).surely_declared())
     }
@@ -76,7 +77,7 @@ impl Context<'_> {
     pub(super) fn alignment(&self, object: Expression) -> u64 {
         match self.expressions.form(object) {
             Form::Global(id) => self.program.globals[id.0 as usize].alignment,
-            // Files are mapped at pages.
+            // Files are mapped at page boundaries.
             Form::Mapped(_) => LINE_BYTES,
             Form::Content(variable) if self.is_base(variable) => LINE_BYTES,
             Form::Content(_) | Form::Parameter(_)
@@ -88,12 +89,12 @@ impl Context<'_> {
         }
     }
 
-    /// At what a range is aligned, as far as its index allows: elements of 24 bytes lie at multiples of eight. An offset in
-    /// bytes is trusted to keep the alignment of its object, as allocators do.
+    /// The alignment of a range, as far as its index allows: elements of 24 bytes lie at multiples of eight. An offset
+    /// in bytes is assumed to preserve its object's alignment, as allocators do.
     pub(super) fn alignment_of(&self, span: &Span) -> u64 {
         let mut alignment = self.alignment(span.at.object);
         let mut at = span.at.element;
-        // What a type says of an element, whatever the larger object is.
+        // What a type says about an element, regardless of the containing object.
         let known = at.and_then(|element| self.expressions.alignment(element));
         while let Some(expression) = at {
             at = match self.expressions.form(expression) {
@@ -110,7 +111,7 @@ impl Context<'_> {
         known.map_or(alignment, |known| known.max(alignment))
     }
 
-    /// Whether two ranges surely lie on one line.
+    /// Whether two ranges certainly lie on one line.
     pub(super) fn are_on_one_line(&self, one: &Span, other: &Span) -> bool {
         one.same_line(other, self.alignment_of(other))
             || self.extents.are_on_one_line(one, other, &|element| {
@@ -118,14 +119,14 @@ impl Context<'_> {
             })
     }
 
-    /// Whether an address is an object plus a number of bytes that is not a constant.
+    /// Whether an address is an object plus a non-constant number of bytes.
     pub(super) fn is_by_byte(&self, element: Option<Expression>) -> bool {
         let form = element.map(|element| self.expressions.form(element));
         matches!(form, Some(Form::Element(_, _, 1)))
     }
 
-    /// Whether the source calls two ranges by different members, so that neither is part of the other although their
-    /// addresses cannot be compared.
+    /// Whether the source refers to two ranges by different members, so that neither is part of the other although
+    /// their addresses cannot be compared.
     pub(super) fn are_named_apart(&self, stored: Site, flushed: Site) -> bool {
         naming::are_apart(self.names.text(stored.name), self.names.text(flushed.name))
     }
@@ -134,7 +135,7 @@ impl Context<'_> {
         matches!(self.expressions.form(variable), Form::Global(id) if self.bases.contains(&id))
     }
 
-    /// The object was allocated on this path, and nothing points to it unless the path stored a pointer.
+    /// The object was allocated on this path, and is unreachable unless the path stored a pointer to it.
     pub(super) fn is_fresh(&self, object: Expression) -> bool {
         match self.expressions.form(object) {
             Form::Fresh(_) => true,
@@ -149,7 +150,7 @@ impl Context<'_> {
         matches!(self.expressions.form(object), Form::Found(..) | Form::Direct(_) | Form::Fresh(_))
     }
 
-    /// The object came into being or was mapped on this path: nobody can have stored to it before.
+    /// The object was created or mapped on this path, so it cannot have been stored to before.
     pub(super) fn is_new(&self, object: Expression) -> bool {
         self.is_fresh(object) || matches!(self.expressions.form(object), Form::Mapped(_))
     }
@@ -169,11 +170,11 @@ impl Context<'_> {
         self.expressions.has_opaque(left) || self.expressions.has_opaque(right)
     }
 
-    /// Whether the function that something is in returns anything.
+    /// Whether the function containing a place returns a value.
     pub(super) fn returns_something(&self, place: PlaceId) -> bool {
         let name = self.inside(place);
         let returns = |op: &Op| matches!(op, Op::Return { value: Some(_) });
-        // With namespaces, or without.
+        // With or without namespaces.
         self.program
             .functions
             .iter()
@@ -181,7 +182,7 @@ impl Context<'_> {
             .any(|function| function.instructions.iter().any(|instruction| returns(&instruction.op)))
     }
 
-    /// The function that something is in; without debug information, the one that is walked.
+    /// The function containing a place; without debug information, the current one.
     pub(super) fn inside(&self, place: PlaceId) -> &str {
         match self.program.place(place).function.as_str() {
             "" => &self.program.function(self.function).readable,
@@ -193,7 +194,7 @@ impl Context<'_> {
         self.named(site).unwrap_or("persistent memory".into())
     }
 
-    /// What the program calls memory, or else how the source writes it.
+    /// The program's name for memory, or else its expression in the source.
     fn named(&self, site: Site) -> Option<String> {
         let name = match self.names.text(site.name) {
             "" => {
@@ -205,12 +206,12 @@ impl Context<'_> {
         Some(format!("`{name}`"))
     }
 
-    /// The name in a fix: the message has named the memory already.
+    /// The name within a fix: the message has already named the memory.
     pub(super) fn it(&self, site: Site) -> String {
         self.named(site).unwrap_or("it".into())
     }
 
-    /// Where something is, seen from a finding: the file only if it is another one.
+    /// A place relative to a finding: names the file only if it is a different one.
     pub(super) fn line(&self, place: PlaceId, from: Site) -> String {
         let (there, here) = (self.program.place(place), self.program.place(from.place));
         if there.file == here.file {
@@ -220,7 +221,7 @@ impl Context<'_> {
         }
     }
 
-    /// The names of several stores, each once; none if one has no name or there are many.
+    /// The names of several stores, each once; `None` if one has no name or there are many.
     pub(super) fn list(&self, sites: impl Iterator<Item = Site>) -> Option<String> {
         const MANY: usize = 4;
         let mut names: Vec<String> = Vec::new();
@@ -260,7 +261,7 @@ impl Context<'_> {
     ) -> &mut Verdict {
         self.by_call(site, &mut related);
         let verdict = self.verdicts.violates(rule, site, self.function, || (String::new(), Vec::new()));
-        // Words that were found for a condition go: that may not hold.
+        // A description based on a condition is dropped: the condition may not hold.
         if !verdict.is_certain {
             (verdict.message, verdict.related, verdict.advice) = (message, related, None);
         }
@@ -268,7 +269,7 @@ impl Context<'_> {
         verdict
     }
 
-    /// A violation if a condition holds, which is known only when all functions were walked.
+    /// A violation under a condition that is known only when all functions have been walked.
     pub(super) fn violates_if(
         &mut self,
         condition: Condition,

@@ -1,4 +1,4 @@
-//! Unknown code, the end of a callee, and the end of a path: what can be judged there, and what cannot.
+//! Unknown code, the end of a callee and the end of a path: what can be judged there.
 
 use px86::order::Class;
 use rustc_hash::FxHashSet;
@@ -12,7 +12,7 @@ use crashproof_findings::plain_function;
 use crashproof_frontend::program::ir::PlaceId;
 
 impl Machine {
-    /// Whether the state of a store depends on unknown code: it was given the object, or may fence a pending flush.
+    /// Whether the state of a store depends on unknown code, which was given the object or may fence a pending flush.
     pub(super) fn depends_on_unknown(&self, objects: &[Expression]) -> bool {
         self.writes.iter().any(|write| match write.status {
             Status::Pending(..) | Status::Queued(_) => true,
@@ -22,10 +22,10 @@ impl Machine {
     }
 
     pub(super) fn unknown(&mut self, context: &mut Context, objects: &[Expression]) {
-        // It may fence as well.
+        // It may also fence.
         self.awaited(context, true, true);
         for object in objects {
-            // It may have stored more of it.
+            // It may have stored to more of it.
             if !self.cut_short.contains(object) {
                 self.cut_short.push(*object);
             }
@@ -53,8 +53,8 @@ impl Machine {
         self.change();
     }
 
-    /// What a path leaves open, as events that are fewer than those that led there: a fence if there was one, then stores that are
-    /// not durable, with their flushes. None if the path had to do with transactions, epochs or strands.
+    /// What a path leaves open, as fewer events than those that led there: a fence if there was one, then stores that
+    /// are not durable, with their flushes. `None` if the path involved transactions, epochs or strands.
     pub(crate) fn what_is_open(&self, context: &mut Context) -> Option<Vec<Event>> {
         let is_plain = self.transactions.is_empty()
             && self.logs.is_empty()
@@ -102,17 +102,17 @@ impl Machine {
         Some(events)
     }
 
-    /// The end of a callee that began at event `from`, inside a transaction: what it wrote and flushed must
-    /// be waited for (Table 4, nested transactions).
+    /// The end of a callee that began at event `from`, inside a transaction: what it wrote and flushed must be waited
+    /// for (Table 4, nested transactions).
     pub(crate) fn callee_ends(&mut self, context: &mut Context, from: u32, name: &str) {
-        // Code that fences on some paths only relies on the fence of the transaction.
+        // Code that fences only on some paths relies on the transaction's fence.
         for clean in self.clean.iter().filter(|clean| clean.number > from && !clean.pending) {
             context.verdicts.satisfies(Rule::MissingBarrierNested, clean.site.place);
         }
         if !self.in_transaction() || self.stage() != stage::WORK {
             return;
         }
-        // What logs into the open transaction is part of it, and its commit fences.
+        // Code that logs to the open transaction is part of it, and its commit fences.
         if self.logs.iter().any(|log| log.number > from) {
             return;
         }
@@ -134,7 +134,7 @@ impl Machine {
         }
     }
 
-    /// Stores that a library's function failed to do.
+    /// Drops stores that a library function failed to make.
     pub(crate) fn forget_stores(&mut self, at: &FxHashSet<PlaceId>) {
         self.writes.retain(|write| write.status == Status::Durable || !at.contains(&write.site.place));
     }
@@ -151,15 +151,15 @@ impl Machine {
         self.awaited(context, false, true);
     }
 
-    /// The end of a path through a function that nothing in the program calls.
+    /// The end of a path through a function without callers in the program.
     pub(crate) fn path_ends(&mut self, context: &mut Context, exit: Exit) {
         if self.in_transaction() || self.inside_callers {
             return;
         }
         self.judge_overtaken(context);
         self.judge_early(context);
-        // A new object that nothing points to is given up by a failure, and what belongs to a library is the library's to undo.
-        // Whatever else was stored before it is there to stay.
+        // A failure abandons unreachable new objects, and a library undoes changes to its own objects. All other
+        // earlier stores are permanent.
         for write in &self.writes {
             let object = write.span.at.object;
             let given_up =
@@ -197,9 +197,9 @@ impl Machine {
                     let related = related.into_iter().collect();
                     context.violates(Rule::UnflushedWrite, site, message, related).advise(advice);
                 }
-                // The queue may be drained later, unless a fence shows that this was meant to be done.
+                // The queue may be drained later, unless a fence shows that this was meant to happen here.
                 Status::Queued(_) if self.last_fence < write.number => {}
-                // A copy of a length that the caller gives is a utility: the caller fences.
+                // A copy with a length from the caller is a utility: the caller fences.
                 Status::Pending(..)
                     if write.bulk
                         && write.span.bytes().is_none()

@@ -1,4 +1,4 @@
-//! Epochs and strands: stores that one barrier makes durable, updates split over two, accesses that nothing orders.
+//! Epochs and strands: several stores per barrier, updates split over two epochs, unordered accesses.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::rules::{Model, RelatedPlace, Rule};
 use crate::span::{Meets, Span};
 
 impl Machine {
-    /// Strict persistency: one barrier, one store.
+    /// Strict persistency: one store per barrier.
     pub(super) fn several_at_once(&self, context: &mut Context, site: Site, done: &[usize]) {
         if context.model != Model::Strict {
             return;
@@ -58,7 +58,7 @@ impl Machine {
 
     /// Consecutive epochs on fields of one object.
     pub(super) fn split_update(&self, context: &mut Context, done: &[usize]) {
-        // Strict persistency asks for exactly that: one store after the other.
+        // Strict persistency requires exactly that: one store after another.
         if context.model == Model::Strict && !context.pedantic {
             return;
         }
@@ -108,7 +108,7 @@ impl Machine {
 
     /// Whether a known protocol explains the order of two stores.
     pub(super) fn is_protocol(&self, context: &Context, earlier: &Write, later: &Write) -> bool {
-        // Stores of different functions are seldom one update, and a loop takes one element after the other.
+        // Stores of different functions are seldom one update, and a loop processes one element after another.
         if earlier.site.call.is_some() || later.site.call.is_some() || earlier.site.place == later.site.place
         {
             return true;
@@ -136,7 +136,7 @@ impl Machine {
         constant(earlier) || constant(later)
     }
 
-    /// Flushes in a range of events that no fence followed.
+    /// Flushes in a range of events that were not fenced.
     pub(super) fn missing_barrier(
         &mut self,
         context: &mut Context,
@@ -166,7 +166,7 @@ impl Machine {
             }
         }));
         self.overtaken.extend(open.iter().map(|(site, _)| site.place));
-        // A callee that begins a transaction of its own on some paths is no barrier that the caller forgot.
+        // A callee that begins its own transaction on some paths is not a barrier that the caller forgot.
         let advice = match *queued {
             true => format!("drain the queue after this, before {}", context.line(at.place, *site)),
             false => format!("fence after this flush, before {}", context.line(at.place, *site)),

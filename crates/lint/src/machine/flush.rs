@@ -15,26 +15,26 @@ pub(crate) fn keeps_order(class: Class) -> bool {
     preserved((class, Some(Line::containing(0))), (Class::Write, Some(Line::containing(LINE_BYTES))))
 }
 
-/// What a path stored to the memory of a flush before it.
+/// What a path stored before a flush to the memory it writes back.
 #[derive(Default)]
 struct BeforeFlush {
     alignment: u64,
-    /// What is in the cache only, on lines that the flush may write back.
+    /// Data only in the cache, on lines that the flush may write back.
     dirty: Vec<Span>,
     /// More may have been stored than is known.
     uncertain: bool,
-    /// The last store that needs no flush any more, and the flush that wrote it back.
+    /// The last store that no longer needs a flush, and the flush that wrote it back.
     durable: Option<(Site, Option<PlaceId>)>,
-    /// Something of the object was stored to.
+    /// Some part of the object was stored to.
     touched: bool,
-    /// Whether the end of the transaction writes back all of `dirty`; none if there is nothing.
+    /// Whether the end of the transaction writes back all of `dirty`; `None` if that is empty.
     is_committed: Option<bool>,
 }
 
-/// Whether a flush is surely not of what was stored, although their addresses cannot be compared: the source calls them by
-/// different members, they are in different arrays, or one is at a fixed offset and the other at an offset that the program
-/// computes. Where the path stored nothing through the computed address, as where an undo log says what to flush, it may be
-/// the address of anything that was stored: `is_stored_to` says whether it did.
+/// Whether a flush is certainly not for what was stored, although their addresses cannot be compared: the source refers
+/// to them by different members, they are in different arrays, or one is at a fixed offset and the other at a computed
+/// one. If the path stored nothing through the computed address, as when an undo log determines what to flush, it may
+/// be the address of anything that was stored: `is_stored_to` says whether it did.
 fn is_apart(context: &Context, write: &Write, flush: Site, span: &Span, is_stored_to: bool) -> bool {
     let by_byte = write.span.at.object == span.at.object
         && span.bytes().is_some()
@@ -60,8 +60,8 @@ impl Machine {
             .writes
             .iter()
             .any(|write| write.span.at.object == span.at.object && write.span.at.element == span.at.element);
-        // A pointer that may lead anywhere is flushed for what was stored through it, if anything was: other stores are not
-        // what the flush is for.
+        // A pointer that may lead anywhere is flushed for what was stored through it, if anything was: the flush is not
+        // meant for other stores.
         let is_for_its_own = self.writes.iter().any(|write| {
             write.status == Status::Dirty
                 && write.span.at.object == span.at.object
@@ -82,7 +82,7 @@ impl Machine {
                 Meets::Maybe | Meets::Never if context.are_on_one_line(&write.span, &span) => Meets::Covers,
                 Meets::Maybe if is_apart(context, write, site, &span, is_stored_to) => Meets::Never,
                 Meets::Maybe if write.span.is_comparable(&span) => write.cover(&span, alignment),
-                // Flushes of the first and the last byte write back what lies between, wherever that is.
+                // Flushes of the first and the last byte write back everything in between, wherever that is.
                 Meets::Never
                     if write.span.is_comparable(&span) && write.span.may_share_line(&span, alignment) =>
                 {
@@ -100,7 +100,7 @@ impl Machine {
                     overwritten.extend(write.overwrites.take().map(|before| (before, write.site)));
                 }
                 Meets::Maybe if matches!(write.status, Status::Dirty) => {
-                    // Perhaps the same element by another index, or the same object by another name.
+                    // Possibly the same element at another index, or the same object by another name.
                     write.status = Status::Maybe;
                 }
                 _ => {}
@@ -121,7 +121,7 @@ impl Machine {
         self.drained = false;
     }
 
-    /// Whether a flush is redundant, in whole or in part.
+    /// Judges whether a flush is redundant, entirely or partly.
     fn judge_flush(&mut self, context: &mut Context, site: Site, span: &Span, alignment: u64) {
         let before = self.before_flush(context, span, alignment);
         if before.dirty.is_empty() && !before.uncertain {
@@ -148,7 +148,7 @@ impl Machine {
                 continue;
             }
             let near = same && write.span.may_share_line(span, alignment);
-            // By another index it may be something else altogether.
+            // At another index it may be something else entirely.
             let same_element = same && write.span.at.element == span.at.element;
             match write.status {
                 Status::Dirty | Status::Maybe if !same => before.uncertain = true,
@@ -202,7 +202,7 @@ impl Machine {
                 context.violates(Rule::RedundantFlush, site, message, related).advise(advice);
             }
         } else if let Some((stored, flushed)) = before.durable {
-            // The next round of a loop.
+            // The next iteration of a loop.
             if flushed == Some(place) {
                 return;
             }
@@ -217,7 +217,7 @@ impl Machine {
         } else if !before.touched && self.sweeps(context, place, span) {
             context.verdicts.swept.insert(place);
         } else if context.has_threads && !before.touched && !context.is_new(span.at.object) {
-            // Another thread may have stored it, and this one have read it.
+            // Another thread may have stored it, after which this one read it.
         } else if (context.is_root || before.touched)
             && (before.touched && context.is_root || !context.is_parameter(span.at.object))
         {
@@ -230,7 +230,7 @@ impl Machine {
         }
     }
 
-    /// A flush of more than was stored to.
+    /// A flush of more than what was stored.
     fn judge_extent(&self, context: &mut Context, site: Site, span: &Span, before: &BeforeFlush) {
         let dirty = &before.dirty;
         let is_exact = !before.uncertain && !context.pedantic;
@@ -257,7 +257,7 @@ impl Machine {
         context.violates(Rule::FlushUnmodified, site, message, Vec::new()).advice = advice;
     }
 
-    /// Notes which flushes are fenced in time.
+    /// Records which flushes are fenced in time.
     pub(super) fn awaited(&self, context: &mut Context, pending: bool, queued: bool) {
         let mut note = |place: PlaceId| {
             if !self.overtaken.contains(&place) {
@@ -278,7 +278,7 @@ impl Machine {
         }
     }
 
-    /// Whether a flush takes one object after another.
+    /// Whether a flush processes one object after another.
     fn sweeps(&self, context: &Context, place: PlaceId, span: &Span) -> bool {
         let other = |clean: &Clean| clean.site.place == place && clean.span != *span;
         context.expressions.has_opaque(span.at.object) || self.clean.iter().any(other)

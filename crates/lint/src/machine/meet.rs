@@ -1,12 +1,12 @@
-//! Joins two paths: what is still open must be the same; of the rest, only what both knew is kept.
+//! Joins two paths: what is still open must be equal; of the rest, only what both agree on is kept.
 
 use std::hash::{Hash, Hasher};
 
 use super::state::{Machine, Status, Write};
 
 impl Machine {
-    /// What is still open: data that is not durable, what was logged, transactions. Less than [`Machine::signature`]: paths
-    /// that differ in what is done and durable are the same here.
+    /// A hash of what is still open: data that is not durable, what was logged, transactions. Coarser than
+    /// [`Machine::signature`]: paths that differ only in what is complete and durable are equal here.
     pub(crate) fn open(&self) -> u64 {
         let mut hasher = rustc_hash::FxHasher::default();
         let mut writes: Vec<_> = self
@@ -82,12 +82,12 @@ impl Machine {
         self.tolerates = self.tolerates.max(other.tolerates);
         self.drained &= other.drained;
         self.queue_drained &= other.queue_drained;
-        // Events are numbered on each path of its own: what counts is how long ago the fence was.
+        // Events are numbered per path: what counts is how long ago the fence was.
         let since = (self.number - self.last_fence).max(other.number - other.last_fence);
         self.last_fence = self.number.saturating_sub(since);
     }
 
-    /// The number that a store of another path has on this one; its own if this path has no such store.
+    /// The number on this path of a store of another path; unchanged if this path has no such store.
     pub(super) fn own_number(&self, other: &Machine, number: u32) -> u32 {
         let theirs = other.writes.iter().find(|write| write.number == number);
         let own = theirs.and_then(|theirs| {

@@ -1,19 +1,19 @@
-//! What is known of persistent memory at a point of a path, and the rules that are judged there.
+//! The state of persistent memory at a point of a path, and the rules judged there.
 //!
-//! The machine reads the events of one path. For each store it knows whether the data is still only in the
-//! cache, queued or on its way, or durable; for each flush, whether anything was stored there since. It is a
-//! function of the trace, so paths with the same trace have the same machine.
+//! The machine processes the events of one path. For each store it tracks whether the data is only in the cache, queued
+//! or pending, or durable; for each flush, whether anything was stored there since. It is a function of the trace, so
+//! paths with the same trace have the same machine.
 //!
-//! # Where the rules are from
+//! # Where the rules come from
 //!
-//! Tables 4 and 5 of the DeepMC paper (PPoPP 2022), sections 3.2, 3.3 and 4.3. What differs at the default
-//! level, and is the paper's literal rule under `pedantic`:
+//! Tables 4 and 5 of the DeepMC paper (PPoPP 2022), sections 3.2, 3.3 and 4.3. Deviations at the default level (under
+//! `pedantic` the paper's rules apply literally):
 //!
-//! 1. Lines and words decide, not fields: what lies on a line that is written back anyway costs nothing and
-//!    is not lost (`crate::span`). Ordering is asked of `px86`.
-//! 2. Objects that nothing points to yet may be built in any order.
-//! 3. Consecutive epochs on one object are a mistake only if no protocol explains them: data before the
-//!    number or flag that makes it valid, or a flag set before and cleared after.
+//! 1. Lines and words matter, not fields: data on a line that is written back anyway costs nothing and is not lost
+//!    (`crate::span`). `px86` determines ordering.
+//! 2. Objects that are still unreachable may be built in any order.
+//! 3. Consecutive epochs on one object are a mistake only if no protocol explains them: data before the number or flag
+//!    that makes it valid, or a flag set before and cleared after.
 //! 4. What a caller may have stored or will flush is left to the caller.
 
 mod context;

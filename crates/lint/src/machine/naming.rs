@@ -1,8 +1,8 @@
-//! What names in the source say of two ranges: `s->active` is no part of `s->copy[..]`.
+//! What source names reveal about two ranges: `s->active` is not part of `s->copy[..]`.
 
 use crate::guards::members;
 
-/// Whether two ranges are called by members that exclude each other. Without members on both sides nothing is known.
+/// Whether two ranges are named by members that exclude each other. Unknown without members on both sides.
 pub(super) fn are_apart(stored: &str, flushed: &str) -> bool {
     let (own, theirs) = (members(stored), members(flushed));
     let (Some((own_root, own)), Some((their_root, theirs))) = (own, theirs) else { return false };
@@ -12,7 +12,7 @@ pub(super) fn are_apart(stored: &str, flushed: &str) -> bool {
     if own_root == their_root {
         return own.iter().zip(&theirs).any(|(left, right)| left != right);
     }
-    // By other pointers: the same member of the same type has the same name.
+    // Through different pointers: the same member of the same type has the same name.
     let last = |all: &[&str]| all.last().map(|name| (*name).to_owned());
     !theirs.iter().any(|name| Some((*name).to_owned()) == last(&own))
         && !own.iter().any(|name| Some((*name).to_owned()) == last(&theirs))

@@ -1,11 +1,11 @@
-//! Order between objects that depend on each other: a record is durable before the index, bit or offset that covers it is
-//! stored; a flag that is set and cleared is durable in between.
+//! Order between dependent objects: a record must be durable before the index, bit or offset that covers it is stored,
+//! and a flag that is set and cleared must be durable in between.
 //!
-//! Pointers to objects are `publish`'s. Here the dependence is in numbers: the address of a record is computed from what the
-//! index held, or the index from where the record lies. What the hardware keeps in order is asked of px86, by way of
-//! [`super::flush::keeps_order`] and of lines.
+//! `publish` handles pointers to objects. Here the dependence is numeric: the address of a record is computed from the
+//! content of the index, or the index from the position of the record. px86 determines what the hardware keeps in
+//! order, through [`super::flush::keeps_order`] and lines.
 //!
-//! Not seen: an index that is computed from something else than what selects the record.
+//! Not covered: an index computed from something other than what selects the record.
 
 use super::context::Context;
 use super::overtaken::known_as;
@@ -15,7 +15,7 @@ use crate::expression::{Expression, Expressions, Form, NOTHING, Persistence};
 use crate::rules::{Condition, RelatedPlace, Rule};
 use crate::span::{Length, Span};
 
-/// Unknown values that a number is computed from.
+/// The unknown values from which a number is computed.
 fn leaves(all: &Expressions, number: Expression, found: &mut Vec<Expression>) {
     match all.form(number) {
         Form::Content(_) | Form::Opaque(..) => found.push(number),
@@ -29,7 +29,7 @@ fn leaves(all: &Expressions, number: Expression, found: &mut Vec<Expression>) {
     }
 }
 
-/// The indices that choose an element, each with its scale.
+/// The indices that select an element, each with its scale.
 fn indices(all: &Expressions, element: Option<Expression>) -> Vec<(Expression, i64)> {
     let mut found = Vec::new();
     let mut at = element;
@@ -46,7 +46,7 @@ fn indices(all: &Expressions, element: Option<Expression>) -> Vec<(Expression, i
     found
 }
 
-/// Whether a number is computed, and not only copied.
+/// Whether a number is computed rather than copied.
 fn is_computed(all: &Expressions, value: Expression) -> bool {
     matches!(all.form(value), Form::Plus(..) | Form::Operation(..) | Form::Comparison(..))
 }
@@ -68,8 +68,8 @@ fn is_scalar(span: &Span) -> bool {
     span.bytes().is_some_and(|(from, to)| to - from <= 8)
 }
 
-/// Whether a new value of an index makes the record at `index` count: the index is computed from the same number, or is the
-/// offset of the record.
+/// Whether a new value of an index makes the record at `index` count: the index is computed from the same number, or is
+/// the offset of the record.
 fn covers(all: &Expressions, value: Expression, record: &Span) -> bool {
     let mut own = Vec::new();
     if is_computed(all, value) {
@@ -83,10 +83,10 @@ fn covers(all: &Expressions, value: Expression, record: &Span) -> bool {
     })
 }
 
-/// Larger records than this are rare, and what lies behind may be another one.
+/// Larger records than this are rare, and anything beyond may belong to another one.
 const RECORD: i64 = 256;
 
-/// Whether a number is the one that chooses a record. A constant that was added to the number is in the record's offset.
+/// Whether a number selects a record. A constant added to the number is part of the record's offset.
 fn refers_to(all: &Expressions, value: Expression, record: &Span) -> bool {
     let (number, more) = match all.form(value) {
         Form::Plus(number, more) => (number, more),
@@ -95,7 +95,7 @@ fn refers_to(all: &Expressions, value: Expression, record: &Span) -> bool {
     all.as_int(value).is_none()
         && indices(all, record.at.element).iter().any(|(index, scale)| {
             let is_added = || {
-                // Of an offset in bytes, the rest is a member of the record.
+                // For an offset in bytes, the remainder is a member of the record.
                 if *scale == 1 {
                     return (0..RECORD).contains(&(record.at.offset - more));
                 }
@@ -106,18 +106,18 @@ fn refers_to(all: &Expressions, value: Expression, record: &Span) -> bool {
         })
 }
 
-/// Whether a number is what memory held at a place.
+/// Whether a number is the content of memory at a place.
 fn is_content(all: &Expressions, number: Expression, span: &Span) -> bool {
     all.at(&span.at).is_some_and(|address| all.form(number) == Form::Content(address))
 }
 
-/// Whether the record that an index is part of counted before the index was stored: something that refers to it was
-/// made durable after the record was stored, other than by an allocator. Whatever refers to it later says nothing new of it.
+/// Whether the record that contains an index counted before the index was stored: a reference to it was made durable
+/// after the record was stored, other than by an allocator. Later references say nothing new about it.
 fn is_counted(all: &Expressions, writes: &[Write], early: &Early) -> bool {
     let scale = indices(all, early.at.at.element).first().map_or(0, |first| first.1.unsigned_abs());
     let is_inside =
         |span: &Span| span.at.object == early.at.at.object && span.at.element == early.at.at.element;
-    // Not only in the same array.
+    // Being in the same array is not enough.
     let is_of_record = |span: &Span| is_inside(span) && span.at.offset.abs_diff(early.at.at.offset) < scale;
     early.at.at.element.is_some()
         && writes.iter().any(|count| {
@@ -129,17 +129,17 @@ fn is_counted(all: &Expressions, writes: &[Write], early: &Early) -> bool {
         })
 }
 
-/// Whether a record is chosen by its number, and not by an offset in bytes, up to which allocators count.
+/// Whether a record is selected by its number rather than by a byte offset, which is how allocators count.
 fn is_of_array(all: &Expressions, record: &Span) -> bool {
     indices(all, record.at.element).iter().all(|(_, scale)| scale.unsigned_abs() > 1)
 }
 
-/// Whether a number is what memory held at a place, counted on.
+/// Whether a number is the content of memory at a place, incremented.
 fn counts_on(all: &Expressions, number: Expression, span: &Span) -> bool {
     matches!(all.form(number), Form::Plus(inner, _) if is_content(all, inner, span))
 }
 
-/// Whether the index that was stored already covers the record that is stored only now.
+/// Whether the index already stored covers the record that is only stored now.
 fn covered_already(all: &Expressions, index: &Write, record: &Span) -> bool {
     if !is_computed(all, index.value) {
         return false;
@@ -149,7 +149,8 @@ fn covered_already(all: &Expressions, index: &Write, record: &Span) -> bool {
             return false;
         }
         match all.form(index.value) {
-            // A count: it covers all elements below. A number that one element holds of another is none, unless it was counted on.
+            // A count: it covers all elements below. A number that one element holds about another is not a count,
+            // unless it was incremented.
             Form::Plus(inner, more)
                 if inner == number
                     && (index.span.at.element.is_none() || is_content(all, inner, &index.span)) =>
@@ -168,13 +169,14 @@ fn covered_already(all: &Expressions, index: &Write, record: &Span) -> bool {
                     && old != Some(number)
             }
             Form::Plus(inner, _) if inner == number => false,
-            // The number of the element itself, as two copies have that take turns.
+            // The number of the element itself, as in two copies that alternate.
             _ => contains(all, number, index.value),
         }
     })
 }
 
-/// Whether a function returns the number of a record: an allocator. What it hands out counts only when something refers to it.
+/// Whether a function returns the number of a record, as an allocator does. What it allocates counts only once
+/// something refers to it.
 fn hands_out(all: &Expressions, result: Expression, element: Option<Expression>) -> bool {
     all.as_int(result).is_none()
         && result != NOTHING
@@ -182,8 +184,8 @@ fn hands_out(all: &Expressions, result: Expression, element: Option<Expression>)
 }
 
 impl Machine {
-    /// A store to what may be an index: the records that it covers must be durable. Whether it is one shows later: it may be
-    /// part of a record itself, which another index or flag makes count.
+    /// A store to a possible index: the records it covers must be durable. Whether it is an index shows later: it may
+    /// itself be part of a record that another index or flag makes count.
     pub(super) fn note_index(
         &mut self,
         context: &mut Context,
@@ -196,7 +198,7 @@ impl Machine {
             || !self.knows_transaction(context)
             || self.in_transaction() && logged != Logged::No
             || self.logs_every_store(context);
-        // A number that some copy is long is a length: what lies behind the copy is not at that offset.
+        // A number used as the length of a copy is a length: what follows the copy is not at that offset.
         let is_length = self.writes.iter().any(|write| write.span.length == Length::Symbol(value));
         if safe || is_length || !is_scalar(to) {
             return;
@@ -239,14 +241,14 @@ impl Machine {
         }
     }
 
-    /// A store that makes count what was taken for an index: a count or bit that covers it, or a flag beside it. It is then this
-    /// store before which records must be durable.
+    /// A store that makes a possible index count: a count or bit that covers it, or a flag next to it. Records must
+    /// then be durable before this store.
     fn hand_on_early(&mut self, context: &Context, site: Site, to: &Span, value: Expression) {
         let is_constant = context.expressions.as_int(value).is_some_and(|value| value != 0);
         let (writes, expressions) = (&self.writes, &context.expressions);
         self.early.retain_mut(|early| {
             let record = writes.iter().find(|write| write.number == early.number);
-            // What refers to the record makes it count, and not the number up to which memory is taken.
+            // A reference to the record makes it count, rather than an allocator's high-water mark.
             if early.index.place != site.place
                 && !early.refers
                 && record.is_some_and(|record| {
@@ -295,7 +297,7 @@ impl Machine {
         }
     }
 
-    /// A record that is not durable when the index that covers it is stored.
+    /// Reports a record that is not durable when the index that covers it is stored.
     fn judge_covered(context: &mut Context, site: Site, stored: Site, status: Status) {
         let name = context.name(stored);
         let how = match status {
@@ -325,8 +327,8 @@ impl Machine {
         context.violates(Rule::PublishBeforePersist, stored, message, related).advise(advice);
     }
 
-    /// A store to a record that an index covers already; whether that is wrong shows where the function ends. A later store
-    /// elsewhere may be what really makes the record count.
+    /// A store to a record that an index already covers; whether that is wrong is decided at the end of the function. A
+    /// later store elsewhere may be what really makes the record count.
     pub(super) fn note_late(&mut self, context: &Context, site: Site, span: &Span, transaction: u32) {
         let covering = self.writes.iter().rev().find(|index| {
             transaction == 0
@@ -352,12 +354,12 @@ impl Machine {
         }
     }
 
-    /// A store that is not followed may be what makes records count.
+    /// A store that is not tracked may be what makes records count.
     pub(crate) fn forget_late(&mut self) {
         self.late.clear();
     }
 
-    /// The end of a function: records that were stored only after the index that covers them.
+    /// The end of a function: records stored only after the index that covers them.
     pub(crate) fn judge_late(&self, context: &mut Context, result: Expression, returns_pointer: bool) {
         if self.in_transaction() || self.inside_callers || context.has_transactions && !context.is_root {
             return;
@@ -366,7 +368,7 @@ impl Machine {
             let returned = returns_pointer && context.expressions.address(result).object == late.at.object
                 || hands_out(context.expressions, result, late.at.element)
                 || late.index.call.is_some() && context.returns_something(late.index.place);
-            // What a callee stored is judged there: here it may be an object that the callee made.
+            // A callee's stores are judged there: here they may be to an object that the callee created.
             if returned
                 || late.stored.call.is_some()
                 || context.persistence(late.at.object) != Persistence::Surely
@@ -386,8 +388,8 @@ impl Machine {
         }
     }
 
-    /// The store that another one to the same place makes void before it was written back, although later stores became
-    /// durable in between: whoever relies on that order never sees it.
+    /// The store that is overwritten before it was written back, although later stores became durable in between: code
+    /// that relies on that order never sees it.
     pub(super) fn overwritten(
         &self,
         context: &Context,
@@ -408,7 +410,7 @@ impl Machine {
         let durable = self.writes.iter().filter(|write| {
             let is_durable = match write.status {
                 Status::Durable => write.epoch >= before.epoch,
-                // By a flush of what a log says, for instance.
+                // For example, by a flush of what a log lists.
                 Status::Maybe => true,
                 _ => false,
             };
@@ -417,11 +419,11 @@ impl Machine {
         let between: Vec<Site> = durable.map(|write| write.site).collect();
         let is_certain = match (constant(before.value), constant(value)) {
             (Some(old), Some(new)) if old == new => return None,
-            // A zero that is lost is mostly what memory held before.
+            // A lost zero is usually what memory held before.
             (Some(old), Some(_)) => old != 0,
-            // Counted up and set back: only a recovery in between ever reads it.
+            // Incremented and reset: only a recovery in between would ever read it.
             (None, Some(0)) if is_computed(context.expressions, before.value) => !between.is_empty(),
-            // A number that is counted on in rounds is stored in one place.
+            // A number incremented in a loop is stored at one place.
             _ if before.site.place == site.place => return None,
             (None, Some(_)) => false,
             _ => match (context.expressions.form(before.value), context.expressions.form(value)) {
@@ -432,7 +434,7 @@ impl Machine {
         Some(Overwritten { stored: before.site, is_certain, between })
     }
 
-    /// A store was overwritten before it was written back, and the program does write that place back.
+    /// Reports a store that was overwritten before it was written back, if the program does write that place back.
     pub(super) fn judge_overwritten(context: &mut Context, overwritten: &Overwritten, by: Site) {
         let stored = overwritten.stored;
         let name = context.name(stored);

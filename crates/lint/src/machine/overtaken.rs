@@ -1,5 +1,5 @@
-//! Stores that are not durable yet when another one is stored that guards them (`crate::guards`). Whether it does is known
-//! only when all functions were walked: the verdict is conditional.
+//! Stores that are not durable when another store is made that guards them (`crate::guards`). Whether it does is known
+//! only when all functions have been walked, so the verdict is conditional.
 
 use super::context::Context;
 use super::state::{Logged, Machine, Overtaken, Status, Write};
@@ -8,12 +8,12 @@ use crate::expression::{Expression, Expressions, Form, Persistence};
 use crate::rules::{Condition, RelatedPlace, Rule};
 use crate::span::Span;
 
-/// What other functions know a store by.
+/// How other functions identify a store.
 pub(super) fn known_as(site: Site) -> u32 {
     if site.outer == 0 { site.name } else { site.outer }
 }
 
-/// Whether two ranges are chosen by the same indices: members of one record, or of one place in arrays beside each other.
+/// Whether two ranges are selected by the same indices: members of one record, or of parallel arrays.
 fn are_of_one_record(all: &Expressions, one: &Span, other: &Span) -> bool {
     let index = |span: &Span| {
         span.at.element.map(|element| match all.form(element) {
@@ -34,7 +34,7 @@ impl Machine {
         value: Expression,
         logged: Logged,
     ) {
-        // Where a library's transactions keep the order, members that are tested before others say nothing of it.
+        // If a library's transactions maintain the order, members tested before others say nothing about it.
         let safe = context.has_transactions
             || !self.knows_transaction(context)
             || self.in_transaction() && logged != Logged::No
@@ -50,7 +50,7 @@ impl Machine {
         };
         self.published_later(context, site, to, value);
         for overtaken in &mut self.overtaking {
-            // What was stored before the guard as well belongs to the next operation.
+            // Anything also stored before the guard belongs to the next operation.
             let (writes, by) = (&self.writes, overtaken.numbers.1);
             if writes.iter().any(|write| write.site.place == site.place && write.number < by) {
                 continue;
@@ -70,7 +70,7 @@ impl Machine {
             };
             if is_open(write.status)
                 && !write.unpublished
-                // A zero that is lost is mostly what memory held before.
+                // A lost zero is usually what memory held before.
                 && context.expressions.as_int(write.value) != Some(0)
                 && write.span != *to
                 && !context.are_on_one_line(&write.span, to)
@@ -89,9 +89,9 @@ impl Machine {
         }
     }
 
-    /// A record whose members became durable together, before something outside of it is stored, or before what its address was
-    /// computed from is stored (the offset that an allocator gave): that publishes it, and the order of its members does not
-    /// matter.
+    /// A record whose members became durable together before something outside it is stored, or before the data its
+    /// address was computed from (the offset returned by an allocator): that store publishes it, and the order of its
+    /// members does not matter.
     fn published_later(&mut self, context: &Context, site: Site, to: &Span, value: Expression) {
         let all: &Expressions = context.expressions;
         let leads = matches!(
@@ -106,7 +106,7 @@ impl Machine {
             let (Some(lost), Some(by)) = (find(overtaken.numbers.0), find(overtaken.numbers.1)) else {
                 return true;
             };
-            // What a flush covers of a range whose length is not known counts as covered.
+            // For a range of unknown length, what a flush covers of it counts as covered.
             let is_durable = |write: &Write| matches!(write.status, Status::Durable | Status::Maybe);
             let is_outside = to.at.object == lost.span.at.object && to.at.element != lost.span.at.element;
             let publishes = is_outside && are_of_one_record(all, &lost.span, &by.span)
@@ -119,7 +119,7 @@ impl Machine {
         });
     }
 
-    /// One flush takes these stores: a checksum beside what it is the checksum of needs no order.
+    /// One flush covers these stores: a checksum next to its data needs no order.
     pub(super) fn flushed_together(&mut self, numbers: &[u32]) {
         self.overtaking.retain(|overtaken| {
             let (lost, by) = overtaken.numbers;

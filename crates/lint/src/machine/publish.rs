@@ -25,7 +25,7 @@ impl Machine {
                 *written == object
                     || matches!(context.expressions.form(*written), Form::Direct(id) if id == value)
             })
-            // A pointer that was loaded from memory led there before; so did what a library finds.
+            // A pointer loaded from memory led there before; so did what a library finds.
             .filter(|found| match context.expressions.form(*found) {
                 Form::Content(_) | Form::Opaque(..) | Form::Found(..) => false,
                 Form::Direct(id) => {
@@ -44,7 +44,7 @@ impl Machine {
         logged: Logged,
     ) {
         let Some(target) = self.target(context, value) else { return };
-        // Neither does an object publish anything that is itself out of reach.
+        // Nor does an object publish anything while it is itself unreachable.
         if self.is_unpublished(context, to.at.object) {
             return;
         }
@@ -88,14 +88,14 @@ impl Machine {
         reached
     }
 
-    /// The stores to reachable objects that are not durable, and in which state they are.
+    /// The stores to reachable objects that are not durable, and their state.
     fn lost_by(&self, context: &Context, reached: &[Expression]) -> Vec<(Site, Status)> {
         let is_lost = |write: &&Write| {
             reached.contains(&write.span.at.object)
                 && context.persistence(write.span.at.object) == Persistence::Surely
                 && match write.status {
                     Status::Dirty | Status::Queued(_) => true,
-                    // A flush that later stores cannot pass needs no fence before the pointer.
+                    // A flush that later stores cannot overtake needs no fence before the pointer.
                     Status::Pending(_, ordered) => !ordered,
                     Status::Maybe | Status::Durable => false,
                 }
@@ -103,7 +103,7 @@ impl Machine {
         self.writes.iter().filter(is_lost).map(|write| (write.site, write.status)).collect()
     }
 
-    /// The stores that a pointer makes reachable too early. The line of a finding is that of the store that is lost.
+    /// Reports stores that a pointer makes reachable too early, at the line of the store that is lost.
     fn judge_publish(context: &mut Context, site: Site, lost: &[(Site, Status)]) {
         let pointer = context.name(site);
         for (stored, status) in lost {
@@ -132,7 +132,7 @@ impl Machine {
         }
     }
 
-    /// A pool that is one object to us holds many: a pointer into it makes what lies there reachable.
+    /// A pool treated as one object contains many: a pointer into it makes what lies there reachable.
     pub(super) fn publish_inside(
         &mut self,
         context: &mut Context,
@@ -141,7 +141,7 @@ impl Machine {
         value: Expression,
         logged: Logged,
     ) {
-        /// Larger nodes than this are rare, and what lies behind may be something else.
+        /// Larger nodes than this are rare, and anything beyond may be something else.
         const NODE: i64 = 256;
         let at = context.expressions.address(value);
         let near = |offset: i64| (at.offset..at.offset + NODE).contains(&offset);

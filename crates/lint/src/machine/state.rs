@@ -1,4 +1,4 @@
-//! The state of a path, and which event changes what of it.
+//! The state of a path, and how each event changes it.
 
 use px86::order::Class;
 
@@ -11,10 +11,10 @@ use crashproof_frontend::program::ir::PlaceId;
 
 use super::context::Context;
 
-/// Where data is.
+/// The state of stored data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(super) enum Status {
-    /// In the cache only.
+    /// Only in the cache.
     Dirty,
     /// Possibly written back.
     Maybe,
@@ -42,28 +42,28 @@ pub(super) struct Write {
     pub(super) logged: Logged,
     pub(super) nontemporal: bool,
     pub(super) bulk: bool,
-    /// In this transaction, counted from 1; 0 for none.
+    /// The transaction, counted from 1; 0 for none.
     pub(super) transaction: u32,
-    /// The number of the epoch, and the place among all events.
+    /// The number of the epoch, and the position among all events.
     pub(super) epoch: u32,
     pub(super) number: u32,
-    /// Whether nothing pointed to the object.
+    /// Whether the object was unreachable.
     pub(super) unpublished: bool,
     /// Whether it was stored in a call that failed.
     pub(super) failed: bool,
     /// The flush that last wrote it back.
     pub(super) flushed: Option<PlaceId>,
-    /// Parts of it that were written back one by one, by bytes of the object.
+    /// Parts of it that were written back separately, by bytes of the object.
     pub(super) parts: Vec<(i64, i64)>,
-    /// The store that it made void before that was written back.
+    /// The store that it overwrote before that was written back.
     pub(super) overwrites: Option<Overwritten>,
 }
 
-/// A store that was made void before it was written back.
+/// A store that was overwritten before it was written back.
 #[derive(Clone, Debug)]
 pub(super) struct Overwritten {
     pub(super) stored: Site,
-    /// It matters whatever it guards.
+    /// It matters regardless of what it guards.
     pub(super) is_certain: bool,
     /// What became durable in between.
     pub(super) between: Vec<Site>,
@@ -78,7 +78,7 @@ pub(super) struct Early {
     pub(super) number: u32,
     pub(super) index: Site,
     pub(super) at: Span,
-    /// The index is the number of the record, and not one up to which records count.
+    /// The index is the number of the record, rather than a limit up to which records count.
     pub(super) refers: bool,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Late {
 }
 
 impl Write {
-    /// Notes that part of it is written back, and says whether all of it is by now.
+    /// Records that part of it is written back, and returns whether all of it has been.
     pub(super) fn cover(&mut self, flushed: &Span, alignment: u64) -> Meets {
         let Some(part) = flushed.bytes() else { return Meets::Maybe };
         if !self.parts.contains(&part) {
@@ -100,7 +100,7 @@ impl Write {
         self.span.is_covered_by(&self.parts, alignment)
     }
 
-    /// What it is in the model.
+    /// Its kind in the model.
     pub(super) fn kind(&self) -> px86::Kind {
         if self.nontemporal { px86::Kind::NonTemporalStore } else { px86::Kind::Store }
     }
@@ -121,7 +121,7 @@ pub(super) struct Log {
     pub(super) span: Span,
     pub(super) site: Site,
     pub(super) number: u32,
-    /// Unknown code ran since: it may have modified what was logged.
+    /// Unknown code has run since: it may have modified what was logged.
     pub(super) uncertain: bool,
 }
 
@@ -168,9 +168,9 @@ pub(super) struct Overtaken {
     pub(super) by: Site,
     /// The events of both stores.
     pub(super) numbers: (u32, u32),
-    /// The later value is computed in ways that are not followed: it may be a checksum of the other.
+    /// The later value is computed in untracked ways: it may be a checksum of the other.
     pub(super) is_computed: bool,
-    /// What is stored after the lost store was durable: if that guards it as well, the order holds.
+    /// Stores made after the lost store was durable: if one of them is also a guard, the order holds.
     pub(super) unless: Vec<u32>,
 }
 
@@ -186,27 +186,27 @@ pub(crate) struct Machine {
     pub(super) strand: Option<u32>,
     pub(super) strands: u32,
     pub(super) published: Vec<Expression>,
-    /// Objects of which something was flushed or logged: the program takes them for persistent.
+    /// Objects of which some part was flushed or logged: the program considers them persistent.
     pub(super) cared_for: Vec<Expression>,
     /// Something was logged although no transaction is open: a caller has one.
     pub(super) inside_callers: bool,
     /// Unknown code may have logged something in this transaction.
     pub(super) maybe_logged: bool,
-    /// A transaction that began while a flush may have been pending, and in which nothing was stored yet.
+    /// A transaction that began while a flush may have been pending, and in which nothing has been stored yet.
     pub(super) begun: Option<(Site, u32)>,
     /// The event of the last fence.
     pub(super) last_fence: u32,
-    /// Surely no flush is pending.
+    /// No flush is pending, with certainty.
     pub(super) drained: bool,
-    /// Surely nothing is queued.
+    /// Nothing is queued, with certainty.
     pub(super) queue_drained: bool,
     pub(super) epoch: u32,
     pub(super) number: u32,
     /// A store that was not durable was dropped.
     pub(super) forgotten: bool,
-    /// Flushes that something overtook: to fence them now is too late.
+    /// Flushes that something overtook: fencing them now is too late.
     pub(super) overtaken: Vec<PlaceId>,
-    /// Objects of which loops that were cut short may have stored more.
+    /// Objects to which truncated loops may have stored more.
     pub(super) cut_short: Vec<Expression>,
     /// Records that an index covered before they were stored.
     pub(super) late: Vec<Late>,
@@ -214,11 +214,11 @@ pub(crate) struct Machine {
     pub(super) early: Vec<Early>,
     /// Stores that others may have overtaken.
     pub(super) overtaking: Vec<Overtaken>,
-    /// How many calls that begin stores which may be lost are open.
+    /// The number of open regions of stores that may be lost.
     pub(super) tolerates: u32,
 }
 
-/// Stores remembered per path. A function with a longer path is UNKNOWN.
+/// The most stores remembered per path. A function with a longer path is UNKNOWN.
 pub(crate) const MAX_WRITES: usize = 400;
 
 impl Machine {
@@ -226,7 +226,7 @@ impl Machine {
         !self.transactions.is_empty()
     }
 
-    /// Whether it matters that something is read: the innermost transaction has not read yet, or belongs to a caller.
+    /// Whether reads matter: the innermost transaction has not read yet, or belongs to a caller.
     pub(crate) fn wants_reads(&self) -> bool {
         self.transactions.last().is_none_or(|transaction| !transaction.read && !transaction.changed)
     }
@@ -236,7 +236,7 @@ impl Machine {
         self.transactions.last().map_or(stage::NONE, |transaction| transaction.stage)
     }
 
-    /// Whether a fence may have something to wait for, also if a caller left it pending.
+    /// Whether a fence may have something to wait for, possibly left pending by a caller.
     pub(crate) fn may_wait(&self) -> bool {
         !self.drained
             || self.clean.iter().any(|clean| clean.pending)
@@ -247,7 +247,7 @@ impl Machine {
             })
     }
 
-    /// Whether nothing that was stored is on its way to memory.
+    /// Whether no stored data is on its way to memory.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.writes.iter().all(|write| write.status == Status::Durable)
     }
@@ -266,13 +266,13 @@ impl Machine {
         }
     }
 
-    /// The number of the last event: later events have higher ones.
+    /// The number of the last event: later events have higher numbers.
     pub(crate) fn now(&self) -> u32 {
         self.number
     }
 
-    /// What matters for the rest of the path, by places rather than by values. Loops that change nothing of
-    /// this are done.
+    /// A hash of what matters for the rest of the path, by places rather than values. A loop that no longer changes it
+    /// is done.
     pub(crate) fn signature(&self) -> u64 {
         use std::hash::{Hash, Hasher};
         let mut hasher = rustc_hash::FxHasher::default();
@@ -297,7 +297,7 @@ impl Machine {
         hasher.finish()
     }
 
-    /// Reads one event.
+    /// Processes one event.
     pub(crate) fn step(&mut self, context: &mut Context, event: &Event) {
         self.number += 1;
         let site = event.site;
@@ -314,7 +314,7 @@ impl Machine {
             Kind::Flush { span, class } => self.flush(context, site, *span, Some(*class)),
             Kind::Queue { span } => self.flush(context, site, *span, None),
             Kind::Elsewhere => (self.drained, self.queue_drained) = (false, false),
-            // An mfence may be there for other threads.
+            // An mfence may serve other threads.
             Kind::Fence { class, drains } => self.fence(context, site, *drains, *class == Class::StoreFence),
             Kind::Locked => self.fence(context, site, false, false),
             Kind::Sync => {
@@ -385,7 +385,7 @@ impl Machine {
     }
 }
 
-/// How many bytes of a range the others hold.
+/// How many bytes of a range the others cover.
 pub(super) fn overlap(start: i64, end: i64, others: &[(i64, i64)]) -> i64 {
     let mut parts: Vec<(i64, i64)> =
         others.iter().map(|(from, to)| ((*from).max(start), (*to).min(end))).filter(|(a, b)| a < b).collect();

@@ -85,7 +85,8 @@ impl Machine {
         }
     }
 
-    /// A store that may be lost. A later flush of it is not redundant, and an earlier store to the same place is void.
+    /// A store that may be lost. A later flush of it is not redundant, and it supersedes an earlier store to the same
+    /// place.
     fn store_tolerated(&mut self, span: &Span) {
         self.writes.retain(|write| span.contains(&write.span) != Meets::Covers);
         if !self.cut_short.contains(&span.at.object) {
@@ -93,7 +94,7 @@ impl Machine {
         }
     }
 
-    /// Where every store is logged, storing twice to the same place logs twice.
+    /// If every store is logged, storing twice to the same place logs twice.
     fn judge_repeated(&self, context: &mut Context, site: Site, span: &Span, transaction: u32) {
         let before = self.writes.iter().find(|write| {
             write.transaction == transaction && write.span == *span && write.site.place != site.place
@@ -126,7 +127,7 @@ impl Machine {
         best
     }
 
-    /// Whether an object is persistent by more than what the graph says of pointers to it.
+    /// Whether an object is persistent for reasons other than what the graph says about pointers to it.
     pub(super) fn is_cared_for(&self, context: &Context, object: Expression) -> bool {
         match context.expressions.form(object) {
             Form::Parameter(_) | Form::Content(_) => {
@@ -140,7 +141,7 @@ impl Machine {
         }
     }
 
-    /// Objects that some path takes for persistent are persistent on this one.
+    /// Objects that some path considers persistent are persistent on this one.
     pub(crate) fn care_for_all(&mut self, objects: &FxHashSet<Expression>) {
         for object in objects {
             self.care_for(*object);

@@ -32,7 +32,7 @@ impl Machine {
                         format!("{name} was allocated in this transaction: there is nothing to undo");
                     context.violates(Rule::RepeatedPersist, site, message, Vec::new());
                 } else if context.is_root {
-                    // What callers passed, or logged before, is seen where they call.
+                    // What callers passed, or logged earlier, is judged at the call.
                     context.verdicts.satisfies(Rule::RepeatedPersist, site.place);
                 }
             }
@@ -70,7 +70,7 @@ impl Machine {
             return;
         }
         let rules = context.apis.frameworks[transaction.framework].commit;
-        // A caller may have a transaction of its own around this one.
+        // A caller may have its own transaction around this one.
         let useful = transaction.changed || rules.isolates && transaction.read && !context.pedantic;
         if context.is_root && useful {
             context.verdicts.satisfies(Rule::EmptyTransaction, transaction.site.place);
@@ -100,7 +100,7 @@ impl Machine {
         self.epoch += 2;
     }
 
-    /// What was logged is put back; what was not stays as it is.
+    /// Restores what was logged; the rest remains as it is.
     pub(super) fn abort(&mut self) {
         let number = self.transactions.pop().map_or(0, |transaction| transaction.number);
         for write in self.writes.iter_mut().filter(|write| write.transaction == number && number > 0) {
@@ -127,7 +127,7 @@ impl Machine {
         rules: Commit,
     ) -> Vec<Site> {
         let mut lost = Vec::new();
-        // A function that its own file calls as well is not accused of what a log of the same object may cover.
+        // A function also called within its own file is not blamed for what a log of the same object may cover.
         let logs = if context.verdicts.is_tentative { self.logs.as_slice() } else { &[] };
         for write in self.writes.iter_mut().filter(|write| write.transaction == transaction.number) {
             let fresh = context.is_fresh(write.span.at.object);
@@ -153,7 +153,7 @@ impl Machine {
                     }
                 }
                 Status::Dirty | Status::Maybe => write.status = Status::Durable,
-                // Waited for with all others.
+                // Waited for together with all others.
                 Status::Pending(..) | Status::Queued(_) if rules.drains => {}
                 _ => context.verdicts.satisfies(Rule::UnloggedWrite, write.site.place),
             }
@@ -242,7 +242,7 @@ impl Machine {
         }
     }
 
-    /// Whether it is known if this runs in a transaction: a function that others call may run in theirs.
+    /// Whether it is known if this runs in a transaction: a function may be called inside a caller's.
     pub(super) fn knows_transaction(&self, context: &Context) -> bool {
         context.is_root && !self.inside_callers || self.in_transaction()
     }

@@ -1,4 +1,4 @@
-//! The visited states: their canonical bytes one after the other, found by hash, compared byte by byte.
+//! The visited states: their canonical bytes stored consecutively, found by hash, compared byte by byte.
 //!
 //! Exact (no state is ever taken for another) and compact: a state costs its bytes, four bytes for its
 //! place, eight for where it came from, and its slot in the hash table.
@@ -25,7 +25,7 @@ pub(crate) struct Origin {
 pub(crate) struct Action {
     /// The thread that moves.
     pub(crate) thread: u8,
-    /// Which buffer entry takes effect; none if the thread's next instruction runs.
+    /// Which buffer entry takes effect; `None` if the thread's next instruction runs.
     pub(crate) entry: Option<u16>,
     /// Was the line closed just before the store reached the cache?
     pub(crate) closes: bool,
@@ -66,7 +66,7 @@ impl Arena {
         self.origins[id as usize]
     }
 
-    /// Adds a state unless it is there already; gives its id if it is new.
+    /// Adds a state unless it is already present; returns its id if it is new.
     pub(crate) fn insert(&mut self, state: &[u8], origin: Origin) -> Option<StateId> {
         let (bytes, starts) = (&self.bytes, &self.starts);
         let hash_of = hash(state);

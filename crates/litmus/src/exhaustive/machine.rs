@@ -2,27 +2,25 @@
 //!
 //! # What is chosen, and what need not be
 //!
-//! A step of the search is a choice that other threads or a crash can see: a load or a locked instruction
-//! runs, or a buffered store reaches the cache. Everything else happens as early as it can, because doing
-//! it later shows nothing new:
+//! A step of the search is a choice visible to other threads or a crash: a load or a locked instruction runs, or a
+//! buffered store reaches the cache. Everything else happens as early as possible, because delaying it shows nothing
+//! new:
 //!
 //! - Issuing a store, flush or fence touches only the thread's own buffer, and makes more possible.
 //! - Loading a location that no other thread stores to gives the same value at any time.
-//! - A flush can only rule outcomes out: the earlier it takes effect, the fewer stores it covers.
-//! - A store to a line that is closed (see below), to a location that nobody will load, changes nothing
-//!   that can be seen.
+//! - A flush only excludes outcomes: the earlier it takes effect, the fewer stores it covers.
+//! - A store to a line that is closed (see below), to a location that is never loaded again, changes nothing visible.
 //!
 //! # Write-backs
 //!
-//! Only the last write-back of a line before the crash matters. It may come at any time; so just before a
-//! store reaches the cache, the search may decide that the line has been written back for the last time.
-//! The line is then *closed*: its content in persistent memory is settled, and a flush of it can never take
-//! effect, as that would write it back again; the thread waits at that flush for the crash. A line that is
-//! not closed is taken to be written back at the moment of the crash. A line whose cache survives (px86's
-//! [`px86::Domain`]) is never closed.
+//! Only the last write-back of a line before the crash matters. It may come at any time; so just before a store reaches
+//! the cache, the search may decide that the line has been written back for the last time. The line is then *closed*:
+//! its content in persistent memory is final, and a flush of it can never take effect, as that would write it back
+//! again; the thread waits at that flush for the crash. A line that is not closed counts as written back at the crash.
+//! A line with a persistent cache (px86's [`px86::Domain`]) is never closed.
 //!
-//! Hence the outcome of crashing in a state is what its closed lines keep and what the cache holds of the
-//! others, and every state is a moment at which a crash may come.
+//! Hence the outcome of crashing in a state is what its closed lines hold and what the cache holds of the others, and a
+//! crash may come in every state.
 //!
 //! # Losses
 //!
@@ -94,7 +92,7 @@ impl<'a> Machine<'a> {
         state
     }
 
-    /// Every choice there is in a settled state.
+    /// All choices in a settled state.
     pub(crate) fn actions(&self, state: &State, out: &mut Vec<Action>) {
         out.clear();
         for (thread, at) in state.threads.iter().enumerate() {
@@ -127,7 +125,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Carries out a choice and whatever follows of itself.
+    /// Makes a choice, and performs everything that follows automatically.
     pub(crate) fn act(&mut self, state: &mut State, action: Action) {
         let thread = usize::from(action.thread);
         match action.entry {
@@ -253,8 +251,8 @@ impl<'a> Machine<'a> {
         }
         if self.tracks_losses() {
             let program = self.program;
-            // If the line is closed, every store to it that is not cached yet, this one included, is lost;
-            // else this store is no loss to anybody any more.
+            // If the line is closed, every store to it that is not cached yet, this one included, is lost; otherwise
+            // this store is no longer a loss.
             let rename = |token: u32| match stored_by_number(program, token) {
                 Some(_) if token == number && !state.closed[line] => None,
                 Some(at) if program.line_of[at] == line && state.closed[line] && !self.exact => {
@@ -374,7 +372,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// The location that the instruction with this number stores to; none if the token is no store.
+/// The location that the instruction with this number stores to; `None` if the token is not a store.
 pub(crate) fn stored_by_number(program: &Program, token: u32) -> Option<usize> {
     let thread = program.threads.iter().rev().find(|thread| thread.first <= token)?;
     let instruction = thread.code.instructions.get((token - thread.first) as usize)?;

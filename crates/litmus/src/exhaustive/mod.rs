@@ -1,9 +1,9 @@
-//! The exhaustive machine: every state that a litmus program can reach, every crash, every outcome.
+//! The exhaustive machine: every reachable state of a litmus program, every crash, every outcome.
 //!
-//! This is the ground truth the other engines are compared with. It is an operational machine in the
-//! manner of Px86: threads with store buffers over a shared cache over persistent memory. `machine.rs`
-//! says which steps are choices and why the others need not be; `arena.rs` how states are remembered;
-//! `crates/crashproof/tests` compares it with a literal machine that takes no such liberties.
+//! This is the ground truth with which the other engines are compared: an operational machine in the style of Px86,
+//! with threads that have store buffers above a shared cache above persistent memory. `machine.rs` explains which steps
+//! are choices and why the others need not be; `arena.rs` how states are stored; `crates/crashproof/tests` compares it
+//! with a literal machine without these reductions.
 //!
 //! # Robustness
 //!
@@ -136,7 +136,7 @@ impl<'a> Run<'a> {
         Outcomes { arena: search.arena, found, order, memories, complete }
     }
 
-    /// How `outcome` came about.
+    /// How `outcome` arose.
     fn chapter(&self, outcomes: &Outcomes, outcome: &[i64]) -> crate::answer::Chapter {
         let mut machine = Machine::new(&self.program, Tracking::Values, &self.platform);
         replay(&mut machine, &self.memory, &outcomes.arena, outcomes.found[outcome]).0
@@ -187,7 +187,7 @@ impl<'a> Run<'a> {
         if complete { Assertions::Hold } else { Assertions::Unknown }
     }
 
-    /// Crashes recovery from every outcome of the last round. False if a limit was hit.
+    /// Crashes recovery from every outcome of the last round. `false` if a limit was hit.
     fn crash_recovery(&self, crashes: &mut CrashTree, code: &Code, tally: &mut Tally) -> bool {
         let program = Program::new(self.test, vec![code]);
         let mut complete = true;

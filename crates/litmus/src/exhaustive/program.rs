@@ -1,5 +1,5 @@
-//! What can be said of a program before it runs: for every instruction, what may still be read, flushed
-//! and used after it. The machine drops from its states whatever nothing can see any more.
+//! Static analysis of a program: for every instruction, what may still be read, flushed and used after it. The machine
+//! drops from its states everything that is no longer visible.
 
 use crate::{Code, LocId, Op, Test};
 use px86::{Class, Line};
@@ -26,7 +26,7 @@ pub(crate) struct ThreadCode<'a> {
     pub(crate) ahead: Vec<Ahead>,
     /// For each instruction, a load or not: may another thread store to its location?
     pub(crate) contended: Vec<bool>,
-    /// For each instruction, what the ordering table needs to know of it; none if it touches no memory.
+    /// For each instruction, its key for the ordering table; `None` if it does not access memory.
     order_keys: Vec<Option<(Class, Option<Line>)>>,
 }
 

@@ -1,4 +1,4 @@
-//! Breadth-first search over the machine's states, and the way back to how a state came about.
+//! Breadth-first search over the machine's states, and reconstruction of how a state arose.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ use crate::exhaustive::arena::{Action, Arena, Origin, StateId};
 use crate::exhaustive::machine::Machine;
 use crate::exhaustive::state::State;
 
-/// What the visitor wants.
+/// The visitor's decision.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
     Continue,
@@ -50,7 +50,7 @@ pub(crate) fn search(
     let mut next: StateId = 0;
     while (next as usize) < search.arena.len() {
         state.decode_from(machine.program, machine.tracking, search.arena.get(next));
-        // Once every line that is stored to is closed, no outcome can change any more.
+        // Once every line that is stored to is closed, outcomes can no longer change.
         let stored = &machine.program.stored_lines;
         let settled = state.closed.iter().zip(stored).all(|(&closed, &stored)| closed || !stored);
         if !settled {
@@ -84,7 +84,7 @@ pub(crate) fn search(
     search
 }
 
-/// Runs the way to state `id` again and tells it.
+/// Replays the path to state `id` and records it.
 pub(crate) fn replay(machine: &mut Machine, memory: &[i64], arena: &Arena, id: StateId) -> (Chapter, State) {
     let mut path = Vec::new();
     let mut at = id;

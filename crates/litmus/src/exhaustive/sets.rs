@@ -43,7 +43,7 @@ impl Sets {
         name
     }
 
-    /// Bytes of memory in use, about.
+    /// Approximate memory in use, in bytes.
     pub(crate) fn footprint(&self) -> usize {
         2 * self.total * size_of::<u32>() + self.members.len() * 64 + self.unions.capacity() * 16
     }
@@ -74,7 +74,7 @@ impl Sets {
         self.name(members)
     }
 
-    /// Replaces every token by what `change` makes of it; none removes it.
+    /// Replaces every token by the result of `change`; `None` removes it.
     pub(crate) fn map(&mut self, set: SetId, change: impl Fn(u32) -> Option<u32>) -> SetId {
         if self.members(set).iter().all(|&token| change(token) == Some(token)) {
             return set;

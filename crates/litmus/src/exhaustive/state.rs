@@ -3,7 +3,7 @@
 use crate::exhaustive::program::Program;
 use crate::exhaustive::sets::{EMPTY, SetId};
 
-/// What a search tells apart. The less it tells apart, the fewer states it visits.
+/// What a search distinguishes. The less it distinguishes, the fewer states it visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tracking {
     /// Values only.
@@ -14,7 +14,7 @@ pub(crate) enum Tracking {
     Losses,
 }
 
-/// What a location holds.
+/// The content of a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Cell {
     pub(crate) value: i64,
@@ -40,7 +40,7 @@ pub(crate) struct ThreadState {
     pub(crate) registers: Vec<i64>,
     /// Oldest first.
     pub(crate) buffer: Vec<Waiting>,
-    /// Lost or not yet cached stores that happened before whatever the thread does next.
+    /// Lost or not yet cached stores that happened before the thread's next action.
     pub(crate) losses: SetId,
 }
 
@@ -116,8 +116,8 @@ impl State {
             .any(|(thread, code)| code.ahead[usize::from(thread.pc)].loads[location])
     }
 
-    /// What persistent memory holds of `location` if the crash comes now: the content of its line's last
-    /// write-back, which for a line not closed is now.
+    /// The content of `location` in persistent memory if the crash comes now: that of its line's last write-back, which
+    /// for an open line is now.
     pub(crate) fn survivor(&self, program: &Program, location: usize) -> Cell {
         if self.closed[program.line_of[location]] { self.kept[location] } else { self.cache[location] }
     }

@@ -1,8 +1,8 @@
 //! The lazy engine for litmus tests: Jaaru's exploration over all schedules, PSan's intervals on top.
 //!
-//! With a recovery block, recovery chooses what survived as it reads. The list of outcomes, which the
-//! litmus bench wants, is what an observer of every location would read; it is given up, and the answer
-//! says so, if it grows beyond the limit, while the assertions are still decided.
+//! With a recovery block, recovery determines what survived as it reads. The list of outcomes, as needed by litmus
+//! tests, is what an observer of every location would read; if it exceeds the limit it is abandoned, and the answer
+//! says so, but the assertions are still decided.
 
 use std::collections::hash_map::Entry;
 
@@ -77,7 +77,7 @@ pub fn run(test: &Test, options: &Options) -> Answer {
 /// A location's content and the number of the store that left it, 0 for the initial value.
 type Write = (i64, u32);
 
-/// A violation of strict robustness, an outcome that shows it, and how it came about.
+/// A violation of strict robustness, an outcome that shows it, and how it arose.
 struct ObservedViolation {
     violation: Violation,
     outcome: Vec<i64>,
@@ -94,7 +94,7 @@ struct Watch<'a> {
     /// The same by value only.
     by_value: FxHashMap<Vec<i64>, Path>,
     too_many_outcomes: bool,
-    /// Crashes that leave the same choices need to be looked at once.
+    /// Crashes that leave the same choices are examined once.
     crashes_seen: FxHashSet<(usize, Vec<u8>)>,
     violation: Option<ObservedViolation>,
     failure: Option<(usize, Path)>,
@@ -202,7 +202,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// An outcome that is still possible, as little lost as may be.
+    /// A possible outcome with minimal losses.
     fn some_outcome(&self, stack: &mut CrashStack) -> Vec<i64> {
         let value = |location: &Location| {
             let state = stack.states(location.cache_line()).last().expect("a line has some state").clone();
@@ -251,7 +251,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// What an execution of recovery read from before its start; none where it did not look.
+    /// What an execution of recovery read from before its start; `None` where it did not read.
     fn read_by_recovery(&self, steps: &[Step]) -> Vec<Option<i64>> {
         let mut outcome = vec![None; self.test.locations.len()];
         let recover = self.test.recover.as_ref().expect("recovery ran");

@@ -2,17 +2,17 @@
 //!
 //! # What is chosen
 //!
-//! Which thread's load or locked instruction runs next, and which buffered store, `clflush` or fence takes
-//! effect next; after a crash also which store a load reads from. Everything else touches only a thread's
-//! own buffer, or (a `clflushopt`) has an effect that does not depend on when it happens, and is done at
-//! once. A program of one thread has no choices of the first kind but for non-temporal stores.
+//! Which thread's load or locked instruction runs next, and which buffered store, `clflush` or fence takes effect next;
+//! after a crash also which store a load reads from. Everything else touches only a thread's own buffer, or (a
+//! `clflushopt`) has an effect independent of its timing, and is done immediately. A single-threaded program has no
+//! choices of the first kind except for non-temporal stores.
 //!
 //! # Where it crashes
 //!
-//! Just before an operation that makes something certain, if anything was stored since the last crash was
-//! tried, and at the end. Until then what may survive only grows.
+//! Just before an operation that makes something certain, if anything was stored since the last crash point, and at the
+//! end. Until then the set of possible survivors only grows.
 //!
-//! # When it has been here before
+//! # Revisited states
 //!
 //! If the subject can say what determines its future, schedules that lead to the same state (program,
 //! buffers, what each line may hold, what happened before what) are followed once.
@@ -40,7 +40,7 @@ pub struct Settings {
     pub states: u64,
     /// How many bytes to remember of visited states before giving up.
     pub bytes: usize,
-    /// Who may ask to stop, if somebody may.
+    /// A way to interrupt the exploration, if any.
     pub interrupt: Option<&'static Interrupt>,
 }
 
@@ -104,7 +104,7 @@ struct Explorer<'a, P: Program, O> {
 }
 
 impl<P: Program, O: Observer> Explorer<'_, P, O> {
-    /// Tries everything that may come next in a settled world.
+    /// Tries all possible next steps in a settled world.
     fn step(&mut self, mut world: World<P::Subject>) {
         let failed = world.failed();
         let choices = if failed.is_some() { Vec::new() } else { world.choices() };
@@ -190,7 +190,7 @@ impl<P: Program, O: Observer> Explorer<'_, P, O> {
         }
     }
 
-    /// The power fails here.
+    /// Crashes here.
     fn crash(&mut self, world: &World<P::Subject>) {
         if world.crashes == self.settings.crashes {
             return;

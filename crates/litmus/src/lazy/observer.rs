@@ -1,4 +1,4 @@
-//! What an exploration reports as it goes: steps, crashes, recoveries and figures.
+//! What an exploration reports during its run: steps, crashes, recoveries and statistics.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use px86::robust::{Clocks, Violation};
 use px86::storage::Execution;
 use px86::survive::CrashStack;
 
-/// Something that took effect, for telling the story.
+/// An effect, for narrating the execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Happened {
     /// In which thread.
@@ -35,9 +35,9 @@ pub enum What {
     Fenced,
     /// A locked instruction read the first and stored the second.
     Exchanged(u64, Option<u64>),
-    /// A check of the program's own failed.
+    /// The program's own check failed.
     Failed,
-    /// The power failed.
+    /// A crash.
     Crashed,
 }
 
@@ -85,7 +85,7 @@ pub struct Crash<'a> {
     pub path: &'a Path,
 }
 
-/// What wants to know what the explorer meets.
+/// Receives the explorer's reports.
 pub trait Observer {
     /// The cache changed, before any crash.
     fn memory(&mut self, execution: &Execution);
@@ -97,16 +97,16 @@ pub trait Observer {
     /// have left; `stack` is what may be left of the crash if it does.
     fn violation(&mut self, violation: Violation, stack: &mut CrashStack, path: &Path);
 
-    /// Recovery ended; `failed` says where a check of its own failed, if one did.
+    /// Recovery ended; `failed` is the site of its own failed check, if any.
     fn recovered(&mut self, failed: Option<Site>, path: &Path);
 
-    /// Has it seen enough?
+    /// Should the exploration end?
     fn satisfied(&self) -> bool {
         false
     }
 }
 
-/// Figures about an exploration.
+/// Statistics of an exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// States visited.
@@ -128,6 +128,6 @@ pub enum Limit {
     States,
     /// Too much memory.
     Bytes,
-    /// Somebody asked to stop, and this is why.
+    /// It was asked to stop, for this reason.
     Interrupted(&'static str),
 }

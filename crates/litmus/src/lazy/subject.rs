@@ -1,8 +1,8 @@
 //! Programs as the explorer sees them: threads that ask for memory operations one at a time.
 //!
-//! A subject computes; it does not hold memory. It says what each thread wants to do next, is told what
-//! loads gave, and can be copied, so that a choice can be tried both ways. A front end that runs real
-//! processes implements copying by forking, or by running again with the same answers.
+//! A subject computes without holding memory. It says what each thread wants to do next, receives the values of loads,
+//! and can be copied, so that a choice can be tried both ways. A front end for real processes implements copying by
+//! forking, or by running again with the same answers.
 
 use px86::{Event, Site};
 
@@ -11,7 +11,7 @@ use px86::{Event, Site};
 pub enum Next {
     /// Nothing: it has ended.
     Done,
-    /// A check of the program's own failed, at this site; the whole program stops here.
+    /// The program's own check failed at this site; the whole program stops.
     Failed(Site),
     /// Load `width` bytes, one line at most.
     Load {
@@ -50,7 +50,7 @@ pub trait Subject: Clone {
     /// What `thread` wants to do next. Asking changes nothing.
     fn next(&self, thread: usize) -> Next;
 
-    /// What the locked instruction that is next stores, given the old value; none if it stores nothing.
+    /// What the next locked instruction stores, given the old value; `None` if it stores nothing.
     fn exchange(&self, thread: usize, old: u64) -> Option<u64>;
 
     /// Goes past what was next. `loaded` is the value loaded, for loads and locked instructions.
@@ -66,7 +66,7 @@ pub trait Program {
     /// It, running.
     type Subject: Subject;
 
-    /// Starts it after so many crashes: 0 is the first run, from 1 on it recovers. None if there is no
-    /// recovery to run.
+    /// Starts it after this many crashes: 0 is the first run, from 1 on it recovers. None if there is no recovery to
+    /// run.
     fn start(&self, crashes: usize) -> Option<Self::Subject>;
 }

@@ -1,4 +1,4 @@
-//! One moment of one run: the program, the store buffers, the cache, and what earlier crashes may have left.
+//! A state of a run: the program, the store buffers, the cache, and the possible results of earlier crashes.
 
 use px86::buffer::{Entry, StoreBuffer};
 use px86::robust::{Clocks, Intervals, Observation, StoreRef, Violation};
@@ -9,7 +9,7 @@ use px86::{Event, Kind, Line, Platform, Site, Thread};
 use crate::lazy::observer::{Happened, Past, Path, What};
 use crate::lazy::subject::{Next, Subject};
 
-/// One moment of one run.
+/// A state of a run.
 #[derive(Clone)]
 pub(super) struct World<S> {
     pub(super) subject: S,
@@ -20,7 +20,7 @@ pub(super) struct World<S> {
     pub(super) past: Vec<Past>,
     pub(super) intervals: Intervals,
     pub(super) crashes: usize,
-    /// Was anything stored since the last crash was tried? Before the first crash, a crash is due anyway.
+    /// Was anything stored since the last crash point? Before the first one, a crash is due anyway.
     pub(super) written: bool,
     pub(super) path: Path,
 }
@@ -54,7 +54,7 @@ impl<S: Subject> World<S> {
         self.path.push(Happened { thread, site, what });
     }
 
-    /// Does whatever needs no choice.
+    /// Performs everything that needs no choice.
     pub(super) fn settle(&mut self) {
         loop {
             let mut changed = false;

@@ -1,9 +1,9 @@
-//! Counters: cells that nothing but locked instructions write, each adding the same number.
+//! Counters: cells written only by locked instructions that all add the same number.
 //!
-//! What such an instruction finds is how many came before it. That follows from reads-from and coherence, but only by an
-//! argument about pigeons and holes, of which resolution needs exponentially long proofs. So it is said: the instructions
-//! ordered before it are counted, in unary (Bailleux and Boufkhad's totalizer), and the count is what it reads. No execution is
-//! ruled out by that.
+//! The value such an instruction finds is the number of earlier ones. That follows from reads-from and coherence, but
+//! only by a pigeonhole argument, for which resolution needs exponentially long proofs. So it is encoded explicitly:
+//! the instructions ordered before it are counted in unary (Bailleux and Boufkhad's totalizer), and it reads the count.
+//! This excludes no execution.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use crate::memory::CellId;
 use crate::program::Action;
 use crate::term::{Binary, Node, Term};
 
-/// With fewer, coherence tells as much; with more, the counts cost more than they are worth.
+/// With fewer instructions coherence suffices; with more, counting costs more than it gains.
 const WORTHWHILE: std::ops::RangeInclusive<usize> = 3..=32;
 
 impl Encoder<'_> {
-    /// Says of every counter what its instructions read.
+    /// Defines what the instructions on every counter read.
     pub(super) fn counters(&mut self) {
         let mut writers: BTreeMap<CellId, Vec<(usize, usize)>> = BTreeMap::new();
         for writer in self.writers() {
@@ -59,15 +59,15 @@ impl Encoder<'_> {
         }
     }
 
-    /// What all of these add to what they find, if that is all they ever do.
+    /// The number that all of these instructions add, if that is all they do.
     fn step_of(&self, writers: &[(usize, usize)]) -> Option<u64> {
         let mut steps = writers.iter().map(|&(event, _)| self.adds(event));
         let first = steps.next()??;
         steps.all(|step| step == Some(first)).then_some(first)
     }
 
-    /// What an event adds to the one cell that it surely goes to, if it is a locked addition; a compare-and-exchange is
-    /// one if it stores what it expects and so much more.
+    /// The number that a locked addition adds to the single cell it certainly accesses; a compare-and-exchange is an
+    /// addition if it stores its expected value plus a constant.
     fn adds(&self, event: usize) -> Option<u64> {
         let encoded = &self.events[event];
         let access = encoded.access.as_ref()?;
@@ -105,7 +105,7 @@ impl Encoder<'_> {
         })
     }
 
-    /// If the event writes, it reads the initial number and as many steps as are counted.
+    /// If the event writes, it reads the initial number plus a step per counted instruction.
     fn reads_count(&mut self, event: usize, counted: &[Lit], initial: u64, step: u64) {
         let writes = self.writes(event);
         let read = self.events[event].read.clone().expect("a locked instruction reads");
@@ -119,7 +119,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// If the one comes before the other, the other counts at least one more.
+    /// If the first instruction precedes the second, the second one's count is larger by at least one.
     fn counts_on(&mut self, in_turn: Lit, fewer: &[Lit], more: &[Lit]) {
         let no = self.gates.no();
         let at_least = |count: usize| more.get(count).copied().unwrap_or(no);
@@ -129,7 +129,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// Literals that so many of these are true: the first that one is, the second that two are, and so on.
+    /// Unary count: literals for at least one true, at least two true, and so on.
     fn totalizer(&mut self, lits: &[Lit]) -> Vec<Lit> {
         if lits.len() < 2 {
             return lits.to_vec();

@@ -1,4 +1,4 @@
-//! The crash: what each cell that somebody looks at afterwards holds, and why it can.
+//! The crash: the content of each cell that is observed afterwards, and why it is possible.
 
 use crashproof_ordersat::{Lit, NodeId};
 use px86::Line;
@@ -11,7 +11,7 @@ use crate::memory::CellId;
 use crate::words::{MOST_VALUES, union};
 
 impl Encoder<'_> {
-    /// The persistent cells that are looked at after the crash.
+    /// The persistent cells observed after the crash.
     fn observed(&self) -> Vec<CellId> {
         let mut observed = vec![self.settings.observe_all; self.memory.cells().len()];
         if let Some(recovery) = &self.program.recovery {
@@ -38,7 +38,7 @@ impl Encoder<'_> {
         (0..cells.len()).filter(|&cell| observed[cell] && cells[cell].persistent).collect()
     }
 
-    /// The moment of a line's last write-back; if its cache survives, that of the crash.
+    /// The time of a line's last write-back; with a persistent cache, that of the crash.
     fn moment(&mut self, line: Line) -> NodeId {
         let (graph, crash) = (&mut self.graph, &mut self.crash);
         let survives = self.platform.cache_survives(line);
@@ -46,8 +46,7 @@ impl Encoder<'_> {
         *self.moments.entry(line).or_insert_with(node)
     }
 
-    /// Every line is written back for the last time before the crash. Says something only if a line's content is that
-    /// at the crash.
+    /// Every line's last write-back precedes the crash. Only relevant if some line's content is that at the crash.
     fn moments_before_crash(&mut self) {
         let Some(crash) = self.crash else { return };
         let mut moments: Vec<NodeId> = self.moments.values().copied().filter(|&node| node != crash).collect();
@@ -122,7 +121,7 @@ impl Encoder<'_> {
         self.survivors.push(Survivor { cell, bits, from });
     }
 
-    /// Open bits for what a cell may hold: its first content, or what one of these wrote.
+    /// Unconstrained bits for the possible contents of a cell: its initial content, or what one of these stores wrote.
     fn surviving_bits(&mut self, cell: CellId, writers: &[(LaneRef, Lit)]) -> Vec<Lit> {
         let content = self.memory.cells()[cell];
         let width = 8 * usize::from(content.bytes);

@@ -3,32 +3,32 @@
 //! # The model, as axioms
 //!
 //! px86's machine lets instructions take effect one after another, and writes each line back for the last time at some
-//! moment before the crash. As axioms over one order of all effects (Khyzha and Lahav's DPTSOsyn, in the form of the
+//! time before the crash. As axioms over a single order of all effects (Khyzha and Lahav's DPTSOsyn, in the form of the
 //! SMT paper, section 2, with lines of several locations):
 //!
-//! - Instructions of one thread are in order where px86's table says so ([`px86::order::PRESERVED`]); `ppo.rs`.
-//! - A load reads the last store to its place in that order, or the own thread's youngest store before it if that is
-//!   still on its way: reads-from, coherence, from-read; `reads.rs`.
-//! - A locked instruction reads and writes at one moment, so it is one node.
-//! - Every line has a moment *P*, its last write-back. What the line's survivors were overwritten by comes after P
-//!   (from-read again); a flush of the line that took effect comes before P: the paper's flush-before, `crash.rs`.
-//! - A non-temporal store is a store and a `clflushopt` of its line, which the next fence completes: that is what
-//!   deviation 3 of px86 comes to.
-//! - Every P comes before the crash. A line whose cache survives ([`px86::Domain`]) has the crash itself as its P.
+//! - Instructions of one thread are ordered according to px86's table ([`px86::order::PRESERVED`]); `ppo.rs`.
+//! - A load reads the last store to its location in that order, or its own thread's youngest preceding store if that is
+//!   still buffered: reads-from, coherence, from-read; `reads.rs`.
+//! - A locked instruction reads and writes at the same time, so it is a single node.
+//! - Every line has a time *P*, its last write-back. Stores that overwrite the line's survivors come after P (from-read
+//!   again); a flush of the line that took effect comes before P: the paper's flush-before, `crash.rs`.
+//! - A non-temporal store is a store plus a `clflushopt` of its line, completed by the next fence: this is the effect
+//!   of px86's deviation 3.
+//! - Every P precedes the crash. For a line with a persistent cache ([`px86::Domain`]), P is the crash itself.
 //!
 //! # Two ways to crash
 //!
-//! [`CrashEncoding::Partial`]: every event has a variable *executed*; what is not executed is not in the graph, except
-//! that a thread may read its own stores that never left its buffer. [`CrashEncoding::Full`]: all events are in the
-//! graph, as if there was no crash, and *executed* is asked only of what a survivor needs (the paper's porf-prefix,
-//! with px86's table instead of program order); flushes count only if executed. The two agree because an execution
-//! can always be continued (the paper's Lemmas 1 and 2).
+//! [`CrashEncoding::Partial`]: every event has a variable *executed*; events that are not executed are not in the
+//! graph, except that a thread may read its own stores that never left its buffer. [`CrashEncoding::Full`]: all events
+//! are in the graph, as if there were no crash, and *executed* is required only of what a survivor needs (the paper's
+//! porf-prefix, with px86's table instead of program order); flushes count only if executed. The two are equivalent
+//! because an execution can always be continued (the paper's Lemmas 1 and 2).
 //!
 //! # What is left out
 //!
-//! Loads of places that only one thread accesses are not events: they read what the thread stored there last, and are
-//! terms. Loads whose value nobody uses are dropped, unless asked for ([`Settings::keep_all_reads`]): a load can always
-//! read something. Stores that nobody can see take no part in any order.
+//! Loads of locations accessed by a single thread are not events: they read the thread's last store, and are terms.
+//! Loads whose value is unused are dropped unless requested ([`Settings::keep_all_reads`]): a load can always read
+//! something. Unobservable stores take part in no order.
 
 mod counters;
 mod crash;
@@ -55,7 +55,7 @@ use crate::values::Analysis;
 pub enum CrashEncoding {
     /// Partial executions: DPTSOsyn.
     Partial,
-    /// Full executions, of which a part was executed: DPTSOsyn,full.
+    /// Full executions, part of which was executed: DPTSOsyn,full.
     #[default]
     Full,
 }
@@ -75,15 +75,15 @@ impl CrashEncoding {
 pub struct Settings {
     /// How a crash is encoded.
     pub crash: CrashEncoding,
-    /// The persistence domain of the lines for which the program gives none.
+    /// The persistence domain of lines for which the program specifies none.
     pub domain: Domain,
     /// Who solves.
     pub solver: SolverKind,
     /// Are all persistent cells observed after the crash, not only what recovery loads?
     pub observe_all: bool,
-    /// Keep loads whose value nobody uses, and those of private places.
+    /// Keep loads whose value is unused, and those of private locations.
     pub keep_all_reads: bool,
-    /// How many crashes in a row: from 2 on recovery crashes, too.
+    /// The number of consecutive crashes: from 2 on, recovery crashes, too.
     pub crashes: usize,
 }
 
@@ -100,21 +100,21 @@ impl Default for Settings {
     }
 }
 
-/// Where an event stands: its thread (none for recovery) and its place there.
+/// The position of an event: its thread (`None` for recovery) and its index there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventRef {
-    /// None for recovery.
+    /// `None` for recovery.
     pub thread: Option<usize>,
     /// Place in the thread's events.
     pub index: usize,
 }
 
-/// An access to memory: where it can go.
+/// A memory access and its possible locations.
 #[derive(Clone, Debug)]
 pub struct Access {
     /// The address.
     pub address: Term,
-    /// The places, and for each whether it is this one.
+    /// The possible locations, each with the literal that it is this one.
     pub places: Vec<(u64, Lit)>,
     /// The parts.
     pub lanes: Vec<Lane>,
@@ -129,30 +129,30 @@ pub struct Encoded {
     pub class: Class,
     /// Its node.
     pub node: NodeId,
-    /// Does its thread get there, if nothing crashes?
+    /// Does its thread reach it, in the absence of a crash?
     pub guard: Lit,
     /// Did it take effect before the crash?
     pub executed: Lit,
     /// Is it in the graph?
     pub live: Lit,
-    /// Where it goes, if it accesses memory.
+    /// Its possible targets, if it accesses memory.
     pub access: Option<Access>,
-    /// The lines it may concern, with the condition for each; empty for fences.
+    /// The lines it may affect, each with its condition; empty for fences.
     pub lines: Vec<(Line, Lit)>,
-    /// What it reads, if it does: bits of the whole access.
+    /// What it reads, if anything: bits of the whole access.
     pub read: Option<Vec<Lit>>,
-    /// What it writes, if it may, and whether it does given that it is issued.
+    /// What it writes, if anything, and whether it does when issued.
     pub write: Option<(Vec<Lit>, Lit)>,
-    /// Its source for each lane, if somebody can read what it wrote.
+    /// Its source for each lane, if its store can be read.
     pub sources: Vec<Option<SourceId>>,
-    /// The condition under which a created thread exists is part of the guard; the place in program order is this.
+    /// The position in program order; the condition for a created thread's existence is part of the guard.
     pub position: usize,
 }
 
-/// Something that may be wrong, and the literal that says it is.
+/// A possible violation, and the literal that says it occurs.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// It is wrong.
+    /// It occurs.
     pub lit: Lit,
     /// What.
     pub what: Wrong,
@@ -160,7 +160,7 @@ pub struct Violation {
     pub event: EventRef,
     /// Where in the source.
     pub site: SiteId,
-    /// After how many crashes: 0 for threads, more than 1 for a recovery after one that crashed.
+    /// The number of crashes before it: 0 for threads, more than 1 for a recovery after a crashed one.
     pub crashes: usize,
 }
 
@@ -169,23 +169,23 @@ pub struct Violation {
 pub enum Wrong {
     /// An assertion is false.
     Assertion(String),
-    /// An access misses every object.
+    /// An access lies outside every object.
     Outside,
 }
 
-/// Why an access that takes two steps is too far: it is encoded as one, which is less than what can happen.
+/// Why an access that takes two steps is a limit: encoding it as one underapproximates what can happen.
 pub(crate) const CROSSES_LINE: &str = "an access that crosses a cache line is not modeled";
 
-/// Why an access to an address of which next to nothing is known is too far.
+/// Why an access to a mostly unknown address is a limit.
 pub(crate) const GOES_ANYWHERE: &str =
     "an access to an address that is not known, in memory too large to try every place, is not modeled";
 
-/// Something that makes a verdict unknown if it can be reached.
+/// Something that makes the verdict unknown if it is reachable.
 #[derive(Clone, Debug)]
 pub struct Limit {
     /// It is reached.
     pub lit: Lit,
-    /// Why that is too far.
+    /// The reason.
     pub reason: String,
     /// Where.
     pub event: EventRef,
@@ -193,23 +193,23 @@ pub struct Limit {
     pub site: SiteId,
 }
 
-/// Reads-from, for telling a model: who reads what from whom.
+/// Reads-from, for reading off a model.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadsFrom {
-    /// It does.
+    /// The literal that it does.
     pub lit: Lit,
     /// Into `Encoder::events`.
     pub reader: usize,
     /// Lane of the reader.
     pub lane: usize,
-    /// Into `Encoder::events`, with its lane; none: the initial value.
+    /// An index into `Encoder::events`, with the lane; `None` for the initial value.
     pub writer: Option<(usize, usize)>,
 }
 
-/// Coherence, for telling a model: who overwrites whom.
+/// Coherence, for reading off a model.
 #[derive(Clone, Copy, Debug)]
 pub struct Overwrites {
-    /// It does.
+    /// The literal that it does.
     pub lit: Lit,
     /// Into `Encoder::events`.
     pub first: usize,
@@ -220,17 +220,17 @@ pub struct Overwrites {
 /// A lane of a store: into `Encoder::events`, and which.
 pub type LaneRef = (usize, usize);
 
-/// Who left what a cell holds, and the literal that it was they; none: the initial value.
+/// The store from which a cell's content comes, with its literal; `None` for the initial value.
 pub type Left = (Option<LaneRef>, Lit);
 
-/// What a load of recovery read, for telling.
+/// A load of recovery, for reading off a model.
 #[derive(Clone, Debug)]
 pub struct RecoveryLoad {
     /// Its place in recovery's events.
     pub index: usize,
-    /// After how many crashes.
+    /// The number of crashes before it.
     pub crashes: usize,
-    /// Does recovery get there?
+    /// Does recovery reach it?
     pub guard: Lit,
     /// What it read.
     pub bits: Vec<Lit>,
@@ -238,14 +238,14 @@ pub struct RecoveryLoad {
     pub places: Vec<(u64, Lit)>,
 }
 
-/// A cell that is looked at after the crash.
+/// A cell observed after the crash.
 #[derive(Clone, Debug)]
 pub struct Survivor {
     /// Which cell.
     pub cell: CellId,
     /// What it holds.
     pub bits: Vec<Lit>,
-    /// From whom: into `Encoder::events`, with the lane; none: the initial value.
+    /// The origin of the content: an index into `Encoder::events`, with the lane; `None` for the initial value.
     pub from: Vec<Left>,
 }
 
@@ -267,31 +267,31 @@ pub struct Encoder<'a> {
     pub graph: Graph,
     /// Events that take part in the order, threads one after another, each in program order.
     pub events: Vec<Encoded>,
-    /// What may be wrong.
+    /// Possible violations.
     pub violations: Vec<Violation>,
-    /// What may be too far.
+    /// Possible limits.
     pub limits: Vec<Limit>,
     /// For counterexamples.
     pub reads_from: Vec<ReadsFrom>,
     /// For counterexamples.
     pub overwrites: Vec<Overwrites>,
-    /// What is looked at after the crash.
+    /// Cells observed after the crash.
     pub survivors: Vec<Survivor>,
-    /// The moment P of each line that is looked at.
+    /// The time P of each observed line.
     pub moments: FxHashMap<Line, NodeId>,
-    /// The crash, if it is the moment P of any line.
+    /// The crash, if it is the time P of any line.
     pub(crate) crash: Option<NodeId>,
     /// The persistence domain of each line.
     pub(crate) platform: Platform,
-    /// Flush-before, for telling: event, line, literal.
+    /// Flush-before, for reading off a model: event, line, literal.
     pub flush_before: Vec<(usize, Line, Lit)>,
     /// What each recovery load read.
     pub recovery_reads: Vec<RecoveryLoad>,
-    /// What each crash of recovery leaves.
+    /// The contents after each crash of recovery.
     pub left: Vec<Vec<(CellId, Vec<Lit>)>>,
     order: Closure,
     initial_sources: FxHashMap<CellId, SourceId>,
-    /// What cells hold at the start of which not everything is known.
+    /// Initial contents of cells that are not entirely known.
     open_cells: FxHashMap<CellId, Vec<Lit>>,
     same_memo: FxHashMap<(Term, u8, Term, u8), Lit>,
     lanes_of: FxHashMap<EventRef, Vec<Lane>>,
@@ -299,12 +299,12 @@ pub struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// Encodes a program. None if the solver is not built in.
+    /// Encodes a program. `None` if the solver is not built in.
     pub fn new(program: &'a Program, analysis: &'a Analysis, settings: Settings) -> Option<Encoder<'a>> {
         Some(Encoder::for_solver(program, analysis, settings, settings.solver.make()?))
     }
 
-    /// Encodes a program for a solver of one's own.
+    /// Encodes a program for a given solver.
     pub fn for_solver(
         program: &'a Program,
         analysis: &'a Analysis,
@@ -350,7 +350,7 @@ impl<'a> Encoder<'a> {
         encoder
     }
 
-    /// Where an access was not followed, what comes after it is not known: nothing is wrong there for sure.
+    /// What follows an access that was not followed is unknown, so nothing there is certainly wrong.
     fn only_what_was_followed(&mut self) {
         let lost: Vec<Lit> =
             self.limits.iter().filter(|limit| limit.reason == GOES_ANYWHERE).map(|limit| limit.lit).collect();
@@ -363,7 +363,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Recovery gets to something that it claims; true if it claims nothing.
+    /// Recovery reaches a claim; true if it makes none.
     pub fn recovery_claims(&mut self) -> Lit {
         if self.program.recovery_claims.is_empty() {
             return self.gates.yes();
@@ -377,7 +377,7 @@ impl<'a> Encoder<'a> {
         self.gates.any(&reached)
     }
 
-    /// Gives the orders to the solver. Nothing may be encoded afterwards but clauses.
+    /// Passes the orders to the solver. Afterwards only clauses may be added.
     pub fn finish(&mut self) {
         self.gates.solver.set_graph(&self.graph, crashproof_ordersat::theory::Keeping::default());
     }
@@ -390,7 +390,7 @@ impl<'a> Encoder<'a> {
         self.blaster.bits(&mut self.gates, &self.program.terms, self.analysis, term)
     }
 
-    /// The literal that an address is this place.
+    /// The literal that an address is this location.
     fn is_at(&mut self, address: Term, place: u64, only: bool) -> Lit {
         if only {
             return self.gates.yes();
@@ -399,7 +399,7 @@ impl<'a> Encoder<'a> {
         self.gates.is(&bits, place)
     }
 
-    /// The cell of an access's lane at one of its places.
+    /// The cell of an access's lane at one of its locations.
     pub fn cell_of(&self, place: u64, lane: Lane) -> CellId {
         self.memory.at(place + u64::from(lane.offset)).expect("memory was cut for every access")
     }
@@ -444,7 +444,7 @@ impl<'a> Encoder<'a> {
         &bits[8 * usize::from(lane.offset)..8 * usize::from(lane.offset + lane.bytes)]
     }
 
-    /// The cells a lane may cover, with the condition for each.
+    /// The cells that a lane may cover, each with its condition.
     fn cells_of_lane(&self, (event, lane): (usize, usize)) -> Vec<(CellId, Lit)> {
         let access = self.access(event);
         access.places.iter().map(|&(place, lit)| (self.cell_of(place, access.lanes[lane]), lit)).collect()
@@ -461,18 +461,19 @@ impl<'a> Encoder<'a> {
         self.gates.any(&here)
     }
 
-    /// Is the first before the second whatever happens?
+    /// Does the first always precede the second?
     fn surely_before(&self, a: usize, b: usize) -> bool {
         self.node_surely_before(self.events[a].node, self.events[b].node)
     }
 
-    /// The same for nodes. Crash moments become nodes after program order is known, so nothing is surely before them.
+    /// The same for nodes. Crash times become nodes after program order has been computed, so nothing certainly
+    /// precedes them.
     fn node_surely_before(&self, a: NodeId, b: NodeId) -> bool {
         let (a, b) = (a as usize, b as usize);
         a.max(b) < self.order.nodes() && self.order.before(a, b)
     }
 
-    /// Is the first of the same thread as the second, and earlier in it?
+    /// Does the first precede the second in the same thread?
     pub(crate) fn program_before(&self, a: usize, b: usize) -> bool {
         let (a, b) = (&self.events[a], &self.events[b]);
         a.event.thread == b.event.thread && a.position < b.position
@@ -492,14 +493,14 @@ impl<'a> Encoder<'a> {
         *self.initial_sources.entry(cell).or_insert_with(|| graph.source())
     }
 
-    /// Does the event put a value into memory, being in the graph?
+    /// Does the event write to memory, given that it is in the graph?
     pub(crate) fn writes(&mut self, event: usize) -> Lit {
         let encoded = &self.events[event];
         let (live, stores) = (encoded.live, encoded.write.as_ref().expect("a store").1);
         self.gates.and(live, stores)
     }
 
-    /// Does the event put a value at least into its thread's buffer?
+    /// Does the event at least write to its thread's buffer?
     fn issues(&mut self, event: usize) -> Lit {
         let encoded = &self.events[event];
         let (guard, stores) = (encoded.guard, encoded.write.as_ref().expect("a store").1);

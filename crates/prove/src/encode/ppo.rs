@@ -1,8 +1,8 @@
-//! Preserved program order: edges, and what must have been executed before what.
+//! Preserved program order: edges, and which events must have been executed before others.
 //!
-//! Which pairs are in order is px86's table and nothing else. The work here is to say it with few edges: an edge that
-//! follows from others is left out, and edges of an event that may not happen must not carry order from what is before
-//! it to what is behind it, unless that is in order anyway.
+//! px86's table alone determines which pairs are ordered. This module expresses that with few edges: edges implied by
+//! others are left out, and edges of an event that may not happen must not transitively order what precedes it before
+//! what follows it, unless those are ordered anyway.
 
 use crashproof_ordersat::Lit;
 use crashproof_ordersat::closure::Closure;
@@ -33,7 +33,7 @@ impl Encoder<'_> {
         self.order = order;
     }
 
-    /// Does the table put the first before the second? The literal says under which condition.
+    /// Does the table order the first before the second? The literal is the condition.
     fn preserved(&mut self, a: usize, b: usize) -> Lit {
         let (first, second) = (&self.events[a], &self.events[b]);
         match PRESERVED[first.class as usize][second.class as usize] {
@@ -54,7 +54,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// May edges through this event put in order what the table does not, if the event does not happen?
+    /// If this event does not happen, could edges through it order what the table does not?
     fn carries(&self, thread: &[usize], at: usize) -> bool {
         let class = self.events[thread[at]].class as usize;
         let mut before = [false; CLASSES.len()];
@@ -74,7 +74,7 @@ impl Encoder<'_> {
     fn thread_order(&mut self, thread: &ThreadNodes, order: &mut Closure) {
         let events = &thread.events;
         let yes = self.gates.yes();
-        // Edges that are there whatever happens, nearest first, so that most of the others follow.
+        // Unconditional edges, nearest first, so that most of the others are implied.
         let hollow: Vec<bool> = (0..events.len())
             .map(|at| self.events[events[at]].guard != yes && self.carries(events, at))
             .collect();
@@ -116,8 +116,8 @@ impl Encoder<'_> {
         }
     }
 
-    /// What must have been executed if something later is. Gives, for each class, the literal that everything of the
-    /// class was.
+    /// Which events must have been executed if later ones are. Returns, for each class, the literal that all events of
+    /// the class were executed.
     pub(super) fn execution(&mut self, thread: &ThreadNodes) -> [Option<Lit>; CLASSES.len()] {
         let yes = self.gates.yes();
         let mut all: [Option<Lit>; CLASSES.len()] = [None; CLASSES.len()];
@@ -161,7 +161,7 @@ impl Encoder<'_> {
         all
     }
 
-    /// A claim is made when the thread gets there: after what a load there would come after.
+    /// A claim is checked when the thread reaches it: after everything that a load there would follow.
     fn check_before_crash(&mut self, check: Check, all: &[Option<Lit>; CLASSES.len()]) {
         if self.settings.crash == CrashEncoding::Full {
             return;
@@ -185,7 +185,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// Nothing of a thread happens before it was started.
+    /// Nothing of a thread happens before it is started.
     fn start(&mut self, create: usize, child: &ThreadNodes, order: &mut Closure) {
         let (created, executed) = (self.events[create].node, self.events[create].executed);
         for &event in &child.events {
@@ -198,7 +198,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// Everything of a thread has taken effect before somebody has waited for it.
+    /// Everything a thread does has taken effect before it is joined.
     fn end(
         &mut self,
         join: usize,

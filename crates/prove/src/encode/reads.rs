@@ -9,7 +9,7 @@ use super::{CrashEncoding, Encoder, Overwrites, ReadsFrom};
 use crate::memory::CellId;
 
 impl Encoder<'_> {
-    /// For every lane of every load: which store it may read.
+    /// For every lane of every load, which stores it may read.
     pub(super) fn reads(&mut self) {
         let writers = self.writers();
         let mut by_cell: FxHashMap<CellId, Vec<(usize, usize)>> = FxHashMap::default();
@@ -41,10 +41,10 @@ impl Encoder<'_> {
 
     fn lane_reads(&mut self, reader: usize, lane: usize, candidates: &[(usize, usize)]) {
         let yes = self.gates.yes();
-        // Own stores before the load, which it sees even if nobody else does yet.
+        // The thread's own preceding stores, which the load sees even while they are buffered.
         let own: Vec<(usize, usize)> =
             candidates.iter().copied().filter(|&(writer, _)| self.program_before(writer, reader)).collect();
-        // Stores that are surely seen, or overwritten by what is seen.
+        // Stores that are certainly seen, or overwritten by what is seen.
         let sure: Vec<(usize, usize)> = candidates
             .iter()
             .copied()
@@ -88,12 +88,12 @@ impl Encoder<'_> {
         }
     }
 
-    /// Puts every store, while the literal beside it is true, before `node`, and gives literals of which one is true if
-    /// one of these is.
+    /// Orders every store, under its literal, before `node`, and returns literals of which one is true if one of these
+    /// is.
     ///
-    /// The stores of one thread come one after another: whoever reads the third or a later one comes after the third. So
-    /// there is a literal for each "this or a later one", and the order is known by those. What is learned from an order that
-    /// rules out all stores from some point on is then learned in one literal, not in a list.
+    /// The stores of one thread are ordered: a reader of the third or a later one comes after the third. So there is a
+    /// literal for each "this or a later one", and the order refers to those. An order that excludes all stores from
+    /// some point on is then learned as one literal rather than a list.
     pub(super) fn ladders(&mut self, stores: &[(usize, Lit)], node: NodeId) -> Vec<Lit> {
         let mut tops = Vec::new();
         let mut above: Option<(usize, Lit)> = None;
@@ -115,8 +115,8 @@ impl Encoder<'_> {
         tops
     }
 
-    /// Does whoever comes after the second come after the first as well, also if the first does not happen? Where it
-    /// does not, nothing may come before it that does not come before the second.
+    /// Does everything that follows the second also follow the first, even if the first does not happen? In that case,
+    /// nothing may precede the first that does not precede the second.
     fn in_turn(&self, a: usize, b: usize) -> bool {
         let class = self.events[a].class;
         let mut before = PRESERVED.iter().map(|row| row[class as usize]);
@@ -169,7 +169,7 @@ impl Encoder<'_> {
         let at = self.lane((reader, lane));
         let read = Self::slice(self.events[reader].read.as_ref().expect("a load"), at).to_vec();
         let cells = self.cells_of_lane((reader, lane));
-        // A load that misses every object reads anything; it is wrong already.
+        // A load outside every object reads anything; that is already a violation.
         for (cell, here) in cells {
             let reads = self.gates.and(lit, here);
             if reads == self.gates.no() {
@@ -185,8 +185,8 @@ impl Encoder<'_> {
         lit
     }
 
-    /// A load does not see past its thread's own stores: those between it and the store it reads, if that is an own
-    /// one too; and if it is not, none may still be on its way.
+    /// A load does not see past its thread's own stores: those between it and the store it reads, if that is also its
+    /// own; otherwise none of them may still be buffered.
     fn not_past_own(
         &mut self,
         lit: Lit,
@@ -213,22 +213,22 @@ impl Encoder<'_> {
                 let no = self.gates.no();
                 self.gates.implies(&[lit, issued, same], no);
             } else if !internal {
-                // With either encoding of the crash: a load that came before it did not miss a store that was
-                // still in its own buffer then.
+                // In both encodings of the crash: a load before the crash did not miss a store that was in its own
+                // thread's buffer.
                 let (reads, executed) = (self.events[reader].executed, self.events[between.0].executed);
                 self.gates.implies(&[lit, reads, issued, same], executed);
             }
         }
     }
 
-    /// The order of stores to one place, as far as somebody reads one of them.
+    /// The order of stores to one location, as far as one of them is read.
     pub(super) fn coherence(&mut self) {
         let writers = self.writers();
         let mut by_cell: FxHashMap<CellId, Vec<(usize, usize)>> = FxHashMap::default();
         for &writer in &writers {
             for (cell, here) in self.cells_of_lane(writer) {
                 by_cell.entry(cell).or_default().push(writer);
-                // Whatever is written overwrites the initial value.
+                // Every write overwrites the initial value.
                 if let Some(&source) = self.initial_sources.get(&cell) {
                     let writes = self.writes(writer.0);
                     let lit = self.gates.and(writes, here);

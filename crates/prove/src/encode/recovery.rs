@@ -1,8 +1,9 @@
-//! Recovery: sequential code over what survived. No orders are needed: memory is followed as terms.
+//! Recovery: sequential code on what survived. No orders are needed: memory is tracked as terms.
 //!
-//! If recovery may crash, too ([`Settings::crashes`](super::Settings)), it is followed once per crash, each time over what the
-//! crash before left. It is alone, so its stores reach memory in program order, and a line keeps some beginning of those it
-//! got: at least what was written back for sure. Which of its events took effect is px86's table again, as for threads.
+//! If recovery may crash, too ([`Settings::crashes`](super::Settings)), it is encoded once per crash, each time on the
+//! crash state left by the previous one. It runs alone, so its stores reach memory in program order, and a line keeps a
+//! prefix of the stores to it: at least what was certainly written back. As for threads, px86's table determines which
+//! of its events took effect.
 
 use crashproof_ordersat::Lit;
 use px86::{Kind, Line};
@@ -14,15 +15,15 @@ use crate::blast::Blaster;
 use crate::memory::CellId;
 use crate::program::{Action, Event};
 
-/// What each cell holds.
+/// The content of each cell.
 type Contents = FxHashMap<CellId, Vec<Lit>>;
 
 /// One run of recovery.
 struct Pass {
-    /// After how many crashes.
+    /// The number of crashes before it.
     crashes: usize,
     memory: Contents,
-    /// Its effects on memory, if it is crashed in its turn.
+    /// Its effects on memory, if it crashes in turn.
     effects: Option<ThreadNodes>,
 }
 
@@ -35,7 +36,7 @@ impl Encoder<'_> {
         let mut kept = None;
         for crashes in 1..=self.settings.crashes {
             if crashes > 1 {
-                // What recovery reads and is given is another matter in every run.
+                // Recovery reads different values in each run.
                 let before = std::mem::replace(&mut self.blaster, Blaster::new(&self.program.terms));
                 kept.get_or_insert(before);
             }
@@ -59,7 +60,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// What a crash of recovery leaves of what it found.
+    /// The crash state after a crash of recovery.
     fn left_of(&mut self, found: Contents, effects: &ThreadNodes) -> Contents {
         self.execution(effects);
         let stores: Vec<usize> =
@@ -85,7 +86,7 @@ impl Encoder<'_> {
             }
             persisted.push(lit);
         }
-        // What was written back is there.
+        // Everything written back has persisted.
         for &flush in &effects.events {
             if !self.events[flush].class.writes_back() {
                 continue;
@@ -185,7 +186,7 @@ impl Encoder<'_> {
             Action::Unknown { reason } => {
                 self.limits.push(Limit { lit: guard, reason: reason.clone(), event: at, site: event.site });
             }
-            // Alone: flushes and fences show recovery nothing, but say what a crash of it leaves.
+            // Recovery runs alone: flushes and fences are invisible to it, but affect the state after it crashes.
             Action::Flush { address } => self.recovery_flush(pass, at, Kind::Flush, guard, *address),
             Action::FlushOpt { address } => self.recovery_flush(pass, at, Kind::FlushOpt, guard, *address),
             Action::StoreFence => self.recovery_fence(pass, at, Kind::StoreFence, guard),

@@ -1,9 +1,9 @@
-//! Strict persistency (PSan, Definitions 1 to 3) as a formula over one execution: is a store lost that happened before a
-//! survivor?
+//! Strict persistency (PSan, Definitions 1 to 3) as a formula over one execution: is a store lost that happened before
+//! a survivor?
 //!
-//! Happened-before is program order and reads-from. That something happened before a survivor is justified by a way
-//! there: every step of it is a variable that implies the next. Program order and reads-from together have no cycles
-//! (a load comes before whatever its thread does next), so no way can justify itself.
+//! Happened-before is program order and reads-from. That something happened before a survivor is justified by a path to
+//! it: every step is a variable that implies the next. Program order and reads-from together are acyclic (a load
+//! precedes everything its thread does later), so no path can justify itself.
 
 use crashproof_ordersat::Lit;
 use rustc_hash::FxHashMap;
@@ -23,11 +23,11 @@ pub struct Loss {
 
 impl Encoder<'_> {
     /// Every store, with the literal that it is lost in an observed cell although it happened before the survivor of an
-    /// observed cell. What recovery reads is observed, or everything if there is none.
+    /// observed cell. Observed are the cells that recovery reads, or all cells without recovery.
     pub fn losses(&mut self) -> Vec<Loss> {
         let observed = self.observed_cells();
         let mut survives: Vec<Vec<Lit>> = vec![Vec::new(); self.events.len()];
-        // For each cell, who can be its survivor: the event, or none for the initial value.
+        // For each cell, its possible survivors: the event, or `None` for the initial value.
         let mut survivor_of: FxHashMap<CellId, Vec<Left>> = FxHashMap::default();
         for survivor in self.survivors.clone() {
             let Some(&seen) = observed.get(&survivor.cell) else { continue };
@@ -67,7 +67,7 @@ impl Encoder<'_> {
         losses
     }
 
-    /// For each event: a literal that implies that it happened before a survivor, or is one.
+    /// For each event, a literal that implies that it happened before a survivor, or is one.
     fn before_survivors(&mut self, survives: &[Vec<Lit>]) -> Vec<Lit> {
         let mut from_here: Vec<Lit> = (0..self.events.len()).map(|_| self.gates.fresh()).collect();
         let mut readers: Vec<Vec<(Lit, usize)>> = vec![Vec::new(); self.events.len()];
@@ -86,7 +86,7 @@ impl Encoder<'_> {
             {
                 ways.push(from_here[next]);
             }
-            // The event itself takes part only if it is there.
+            // The event itself takes part only if it is in the graph.
             let live = self.events[event].live;
             for &lit in &survives[event] {
                 ways.push(lit);
@@ -104,7 +104,7 @@ impl Encoder<'_> {
         from_here
     }
 
-    /// The persistent cells that recovery reads from before the crash, each with the condition that it does.
+    /// The persistent cells that recovery reads from before the crash, each with its condition.
     fn observed_cells(&mut self) -> FxHashMap<CellId, Lit> {
         let yes = self.gates.yes();
         let Some(recovery) = &self.program.recovery else {

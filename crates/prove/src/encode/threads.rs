@@ -1,4 +1,4 @@
-//! The threads: what each event is, whether it happens, where it goes.
+//! The threads: the kind of each event, whether it happens, and its possible targets.
 
 use crashproof_ordersat::Lit;
 use px86::{Class, Kind, Line};
@@ -12,16 +12,17 @@ use crate::program::{Action, Event};
 use crate::term::Term;
 use crate::values::initial_byte;
 
-/// The nodes of a thread, and the threads it starts and waits for.
+/// The nodes of a thread, and the threads it starts and joins.
 #[derive(Debug, Default)]
 pub(super) struct ThreadNodes {
     /// Into `Encoder::events`, in program order.
     pub(super) events: Vec<usize>,
     /// Events that start a thread.
     pub(super) creates: Vec<(usize, usize)>,
-    /// Events that wait for one.
+    /// Events that join one.
     pub(super) joins: Vec<(usize, usize)>,
-    /// Claims and limits that count only if the thread gets there before the crash: how many of `events` come before.
+    /// Claims and limits that count only if the thread reaches them before the crash, with the number of preceding
+    /// `events`.
     pub(super) checks: Vec<(usize, Check)>,
 }
 
@@ -42,7 +43,7 @@ pub(super) fn accessed(action: &Action, width: impl Fn(Term) -> u8) -> Option<(T
     }
 }
 
-/// What an event does to memory; nothing for flushes and fences.
+/// An event's effect on memory; empty for flushes and fences.
 #[derive(Default)]
 pub(super) struct Touched {
     pub(super) access: Option<Access>,
@@ -53,7 +54,8 @@ pub(super) struct Touched {
 }
 
 impl Encoder<'_> {
-    /// Finds out where accesses go, cuts memory into cells, and tells which cells belong to one thread alone.
+    /// Finds the possible targets of accesses, divides memory into cells, and determines which cells are private to a
+    /// thread.
     pub(super) fn cut_memory(&mut self) {
         let program = self.program;
         let mut footprints: Vec<Footprint> = Vec::new();
@@ -64,7 +66,7 @@ impl Encoder<'_> {
                 let Some((address, bytes)) = accessed(&event.action, |term| program.terms.width(term)) else {
                     continue;
                 };
-                // What cannot happen does not cut anything.
+                // Events that cannot happen do not divide memory.
                 let happens = self.analysis.get(event.guard).contains(1);
                 let places = if happens { self.analysis.places(address, bytes) } else { Vec::new() };
                 footprints.push((places, bytes));
@@ -101,7 +103,7 @@ impl Encoder<'_> {
         self.lanes_of = owners.into_iter().zip(lanes).collect();
     }
 
-    /// Terms that something uses, directly or not.
+    /// Terms that are used directly or indirectly.
     fn used(&self) -> FxHashSet<Term> {
         let program = self.program;
         let mut stack = Vec::new();
@@ -127,7 +129,7 @@ impl Encoder<'_> {
         used
     }
 
-    /// Walks all threads. Threads that are created exist if what creates them happens.
+    /// Walks all threads. A created thread exists if the event that creates it happens.
     pub(super) fn threads(&mut self) -> Vec<ThreadNodes> {
         let program = self.program;
         let used = self.used();
@@ -137,7 +139,7 @@ impl Encoder<'_> {
             .map(|thread| if thread.created { self.gates.no() } else { self.gates.yes() })
             .collect();
         let mut done: Vec<Option<ThreadNodes>> = program.threads.iter().map(|_| None).collect();
-        // A thread is walked once it is known under which condition it exists.
+        // A thread is walked once the condition for its existence is known.
         let mut order: Vec<usize> =
             (0..program.threads.len()).filter(|&thread| !program.threads[thread].created).collect();
         let mut next = 0;
@@ -159,7 +161,7 @@ impl Encoder<'_> {
     fn thread(&mut self, thread: usize, exists: Lit, used: &FxHashSet<Term>) -> ThreadNodes {
         let program = self.program;
         let mut nodes = ThreadNodes::default();
-        // What the thread's own cells hold at this point.
+        // The content of the thread's private cells at this point.
         let mut own: FxHashMap<CellId, Vec<Lit>> = FxHashMap::default();
         for (index, event) in program.threads[thread].events.iter().enumerate() {
             let at = EventRef { thread: Some(thread), index };
@@ -265,7 +267,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// Where an access goes.
+    /// The possible targets of an access.
     pub(super) fn access_at(&mut self, at: EventRef, address: Term) -> Access {
         let lanes = self.lanes_of[&at].clone();
         let bytes = lanes.iter().map(|lane| lane.bytes).sum();
@@ -275,7 +277,7 @@ impl Encoder<'_> {
         Access { address, places, lanes }
     }
 
-    /// An access that may miss every object is wrong where it does; one that may cross a line is not modeled.
+    /// An access outside every object is a violation; one that may cross a line is not modeled.
     fn check_outside(
         &mut self,
         nodes: &mut ThreadNodes,
@@ -299,7 +301,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// Whether an access may go to more places than are followed.
+    /// Whether an access has too many possible targets to follow.
     pub(super) fn goes_anywhere(&self, access: &Access) -> bool {
         let bytes = access.lanes.iter().map(|lane| lane.bytes).sum();
         self.analysis.goes_anywhere(access.address, bytes)
@@ -316,7 +318,7 @@ impl Encoder<'_> {
         (!crossing.is_empty()).then(|| self.gates.any(&crossing))
     }
 
-    /// What a load sees if every place it can go to belongs to its thread alone.
+    /// What a load sees if all its possible targets are private to its thread.
     fn own_content(
         &mut self,
         own: &FxHashMap<CellId, Vec<Lit>>,
@@ -338,7 +340,7 @@ impl Encoder<'_> {
                     Some(other) => self.mux(here, &content, &other),
                 });
             }
-            // Nothing is there: the access misses, and what it reads does not matter.
+            // There is nothing here: the access is out of bounds, and what it reads does not matter.
             bits.extend(seen.unwrap_or_else(|| vec![self.gates.no(); 8 * usize::from(lane.bytes)]));
         }
         Some(bits)
@@ -370,7 +372,7 @@ impl Encoder<'_> {
         self.gates.mux_word(condition, a, b)
     }
 
-    /// What a cell holds at the start. Bits that nobody knows are open, and the same for everybody.
+    /// The initial content of a cell. Unknown bits are unconstrained, but the same for all readers.
     pub(super) fn initial_bits(&mut self, cell: CellId) -> Vec<Lit> {
         if let Some(bits) = self.open_cells.get(&cell) {
             return bits.clone();
@@ -476,7 +478,7 @@ impl Encoder<'_> {
         });
     }
 
-    /// The lanes of an access, for who holds no encoded event.
+    /// The lanes of an access that has no encoded event.
     pub(super) fn lanes(&self, at: EventRef) -> &[Lane] {
         self.lanes_of.get(&at).map_or(&[], Vec::as_slice)
     }

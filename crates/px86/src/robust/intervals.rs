@@ -16,7 +16,7 @@ pub struct StoreRef {
 /// What a load after a crash revealed.
 #[derive(Clone, Debug)]
 pub struct Observation<'a> {
-    /// The store that was read, with its stamp; none if the value is older than all executions.
+    /// The store that was read, with its stamp; `None` if the value is older than all executions.
     pub read: Option<(StoreRef, &'a Stamp)>,
     /// The stores to the location that would have been read instead, had they persisted: in each thread of
     /// the same execution the first one that is newer, and the first one of each thread of every later

@@ -106,7 +106,7 @@ impl Order {
         earlier.at < self.horizon(later, earlier.thread)
     }
 
-    /// From which moment on everything that `thread` issues comes after `store`; none if nothing does.
+    /// The time from which on everything that `thread` issues comes after `store`; `None` if nothing does.
     pub fn first_after(&self, thread: u16, store: Issued) -> Option<u32> {
         if thread == store.thread {
             return Some(store.at + 1);

@@ -1,4 +1,4 @@
-//! Which of the stores that were read came after one that was lost.
+//! Which of the stores read happened after one that was lost.
 //!
 //! A potential crash interval (section 4.1) is emptied by two loads: one that read a store, which moves the
 //! beginning of the intervals of all threads behind what happened before it (implications 4.1 and 4.3), and one
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use crate::robust::{Clocks, Intervals, Observation, StoreRef};
 
-    /// A small pseudo-random sequence; the seed is all there is to a failure.
+    /// A small pseudo-random sequence, reproducible from the seed alone.
     fn sequence(mut state: u64) -> impl FnMut(u64) -> u64 {
         move |below| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -56,8 +56,8 @@
     box('Left out of this page', data.left_out, 'plain', after);
     box('Findings that do not count', data.set_aside, 'plain', after);
     const footer = byId('figures');
-    const bounds = Object.entries(data.bounds).filter(([, value]) => typeof value !== 'object').map(([key, value]) => `${key.replaceAll('_', ' ')} ${value}`);
-    if (bounds.length) footer.append(make('p', { class: 'summary' }, `The verdict holds within these bounds: ${bounds.join(', ')}.`));
+    const bounds = Object.entries(data.bounds).filter(([, value]) => !['object', 'boolean'].includes(typeof value)).map(([key, value]) => `${key.replaceAll('_', ' ')}: ${value}`);
+    if (bounds.length) footer.append(make('p', { class: 'summary' }, `Bounds of this verdict: ${bounds.join('; ')}.`));
   };
 
   // ---- filters ----
@@ -172,7 +172,7 @@
       box.querySelector('svg .ev.hit')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
     };
     const heading = text => box.append(make('h3', {}, text));
-    // A store that was told of as lost or survived need not be told of again as one that might have been read.
+    // A store already listed as lost or surviving is not listed again as one that might have been read.
     const isTold = step => step.role === 'candidate' && more.steps.some(it => (it.role === 'lost' || it.role === 'survived') &&
       keyOf(it) === keyOf(step) && it.message.startsWith(step.message));
     const steps = more.steps.filter(step => !isTold(step));
@@ -182,18 +182,18 @@
       box.append(make('p', {}, ...words(more.fix.message)), ...more.fix.edits.map(edit => make('pre', {}, `${edit.file}:${edit.line}\n+ ${edit.text}`)));
     }
     if (steps.length) {
-      heading('What happens, in order');
+      heading('What happens');
       const item = step => make('li', {}, make('button', {
         type: 'button', 'data-place': keyOf(step), onclick: () => select(keyOf(step)),
       }, make('span', { class: `role ${step.role}` }, step.role), make('span', { class: 'place mono' }, `${step.file}:${step.line}`),
         make('span', { class: 'said mono', title: step.detail ?? '' }, ...words(step.message))));
-      // What has little to do with it is there for who asks.
+      // The rest is folded.
       const main = steps.filter(step => step.main), rest = steps.filter(step => !step.main);
       const few = !main.length || rest.length < 4;
       box.append(make('ol', { class: 'steps' }, ...(few ? steps : main).map(item)));
       if (!few) box.append(make('details', {}, make('summary', {}, `${number(rest.length)} more reads and stores`), make('ol', { class: 'steps' }, ...rest.map(item))));
     }
-    if (more.story) { heading('The cache lines it is about'); box.append(...timeline(more.story, select)); }
+    if (more.story) { heading('Cache lines'); box.append(...timeline(more.story, select)); }
     if (more.graph) { heading(more.graph.caption || 'The counterexample'); box.append(...graph(more.graph, select)); }
     const shown = sources(finding, more, select);
     if (shown.length) { heading('Source'); box.append(make('div', { class: 'sources' }, ...shown)); }
@@ -201,7 +201,7 @@
     const said = [...more.evidence, ...more.also.map(it => `also: ${it.message} (met ${number(it.count)} times)`)];
     if (said.length) { heading('Also'); box.append(make('ul', {}, ...said.map(it => make('li', {}, it)))); }
     if (more.trace.length) { heading('The execution, step by step'); box.append(make('ol', {}, ...more.trace.map(it => make('li', {}, it)))); }
-    if (more.frames.length) { heading('How one gets there'); box.append(make('pre', {}, more.frames.join('\n'))); }
+    if (more.frames.length) { heading('Calls'); box.append(make('pre', {}, more.frames.join('\n'))); }
     if (more.replay) {
       heading('Replay');
       const command = `crashproof replay ${more.replay_id ?? more.replay}`;
@@ -210,7 +210,14 @@
       }, 'Copy')));
     }
     const rule = data.rules[finding.rule];
-    if (rule) { heading(`${finding.rule}: ${rule.title}`); box.append(make('pre', {}, rule.explanation)); }
+    if (rule) {
+      heading(`${finding.rule}: ${rule.title}`);
+      // The text is wrapped for terminals: paragraphs flow, lists and code keep their lines.
+      for (const paragraph of rule.explanation.trim().split(/\n{2,}/)) {
+        const asWritten = /^( {2,}|[-*|] )/m.test(paragraph);
+        box.append(asWritten ? make('pre', {}, paragraph) : make('p', {}, ...words(paragraph.replaceAll('\n', ' '))));
+      }
+    }
     heading('Fingerprint');
     box.append(make('code', {}, finding.fingerprint));
     return box;

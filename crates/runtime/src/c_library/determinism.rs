@@ -1,9 +1,8 @@
-//! What a program can ask for that differs from run to run: process numbers, random bytes, processor time.
+//! Nondeterministic inputs a program can ask for: process ids, random bytes, processor time.
 //!
-//! The checker compares runs by what they read from PM; everything else must be the same whenever that is.
-//! So a child of the checker has a fixed number and gets random bytes from a fixed generator. Its clocks are
-//! the scheduler's (see `time`), and so is the processor's, for instrumented code. Timers that send signals
-//! stay as they are.
+//! The checker compares runs by what they read from PM, so everything else must be reproducible. A child of the checker
+//! therefore has a fixed process id and random bytes from a fixed generator. Its clocks, and the processor's clock for
+//! instrumented code, belong to the scheduler (see `time`). Timers that send signals are left alone.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::ptr::null_mut;
@@ -24,7 +23,7 @@ use crate::threads::turns::through_kernel;
 
 static RANDOM: RunningThreadCell<Random> = RunningThreadCell::new(Random::new(0x0C8A_59F0_07C5_A700));
 
-/// The process numbers that the program sees.
+/// The process id the program sees.
 const PROCESS: pid_t = 4242;
 const PARENT: pid_t = 4241;
 
@@ -45,16 +44,16 @@ unsafe fn sleep(seconds: i64, nanoseconds: i64) -> c_int {
     unsafe { libc::nanosleep(&timespec { tv_sec: seconds, tv_nsec: nanoseconds }, null_mut()) }
 }
 
-/// In place of the processor's clock: one that ticks every nanosecond.
+/// Replaces the processor's clock by one that ticks every nanosecond.
 pub(crate) fn cycles() -> u64 {
     if !under_checker() {
-        // SAFETY: every processor has one.
+        // SAFETY: every x86-64 processor has a time stamp counter.
         return unsafe { std::arch::x86_64::_rdtsc() };
     }
     time::monotonic()
 }
 
-/// In place of the processor's random numbers.
+/// Replaces the processor's random numbers.
 pub(crate) fn random() -> u64 {
     if under_checker() {
         return u64::from_le_bytes(random_bytes());
@@ -70,7 +69,7 @@ pub(crate) unsafe fn give_random(to: *mut c_void, bytes: usize, site: *const Sit
     unsafe { write(to, many_random_bytes(bytes).as_ptr(), bytes, site) };
 }
 
-/// If it is a file that gives something random, another one in its place that gives the same in every run.
+/// If the name is a file of random data, opens a replacement with the same content in every run.
 pub(crate) unsafe fn open_random(name: *const c_char) -> Option<c_int> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -91,7 +90,7 @@ pub(crate) unsafe fn open_random(name: *const c_char) -> Option<c_int> {
     }
 }
 
-/// A file with this content.
+/// A file with the given content.
 unsafe fn file_of(content: &[u8]) -> c_int {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -114,7 +113,7 @@ replace! {
         (time::monotonic() / 10_000_000) as c_long
     }
 
-    /// All time is the process's own, by its clock; nothing else is counted.
+    /// Reports the scheduler's clock as the process's own time; nothing else is counted.
     fn getrusage(who: c_int, to: *mut c_void) -> c_int, caller(rdx)
     |site| {
         if !matches!(who, libc::RUSAGE_SELF | libc::RUSAGE_CHILDREN | libc::RUSAGE_THREAD) {
@@ -127,7 +126,7 @@ replace! {
         0
     }
 
-    /// The machine's memory and load are another's business.
+    /// Free memory and load would differ from run to run, so they are fixed.
     fn sysinfo(to: *mut libc::sysinfo) -> c_int, caller(rsi)
     |site| {
         let mut info: libc::sysinfo = std::mem::zeroed();
@@ -150,7 +149,7 @@ replace! {
     fn getppid() -> pid_t, caller(rdi)
     |_site| { PARENT }
 
-    /// Threads have numbers as far from the process's as they really are.
+    /// A thread's id differs from the process id by as much as it really does.
     fn gettid() -> pid_t, caller(rdi)
     |_site| { PROCESS + (own_thread() - own_process()) }
 
@@ -181,7 +180,7 @@ replace! {
     fn arc4random_uniform(bound: u32) -> u32, caller(rsi)
     |_site| { (u64::from_le_bytes(random_bytes()) % u64::from(bound.max(1))) as u32 }
 
-    /// Without descriptors it is a way to sleep.
+    /// Without descriptors, `poll` is a way to sleep.
     fn poll(descriptors: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int, caller(rcx)
     |site| {
         if count == 0 && timeout >= 0 {

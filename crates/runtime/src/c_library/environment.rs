@@ -1,11 +1,11 @@
-//! Variables of the environment that the program asks for: a replay must have the same.
+//! Records which environment variables the program reads: a replay must provide the same ones.
 
 use std::ffi::{CStr, c_char};
 
 use crate::interpose::replace;
 use crate::session::control;
 
-/// Adds a name to the list that the checker reads, if there is room and it is not there yet.
+/// Adds a name to the checker's list, if it is new and there is room.
 fn note_asked(name: &[u8]) {
     control(|control| {
         let list = &mut control.environment;
@@ -20,7 +20,7 @@ fn note_asked(name: &[u8]) {
             }
             at += length + 1;
         }
-        // A zero ends the name, and another one the list.
+        // A zero byte ends the name, a second one the list.
         if let Some(room) = list.get_mut(at..at + name.len() + 2) {
             room[..name.len()].copy_from_slice(name);
         }

@@ -17,18 +17,18 @@ use crate::system::fail;
 
 type Status = *mut libc::stat;
 
-// Functions of address space take addresses as numbers: the window itself is meant, not its alias.
+// Address-space functions take addresses as numbers: they mean the window itself, not its alias.
 
 const PAGE: u64 = 4096;
 
-/// A copy of a descriptor is open for the same file.
+/// A duplicated descriptor refers to the same file.
 fn follow_copy(descriptor: c_int, copy: c_int) -> c_int {
     files::follow(copy, files::of(descriptor));
     copy
 }
 
-/// Answers a question about a name with `about`, which is given the descriptor that stands in for its file; none if it
-/// is no file that is followed.
+/// Answers a query about a name with `about`, passing the descriptor that stands in for its file; `None` if the file is
+/// not followed.
 unsafe fn ask(
     directory: c_int,
     name: *const c_char,
@@ -168,7 +168,7 @@ replace! {
         files::rename((from, name), (to, new), false, true, site).unwrap_or_else(|| real(from, name, to, new, flags))
     }
 
-    /// A file that is followed has neither holes nor parts without data.
+    /// A followed file has neither holes nor ranges without data.
     fn lseek(descriptor: c_int, offset: i64, whence: c_int) -> i64, caller(rcx)
     |_site| { files::seek(descriptor, offset, whence).unwrap_or_else(|| real(descriptor, offset, whence)) }
 
@@ -178,7 +178,7 @@ replace! {
     fn faccessat(directory: c_int, name: *const c_char, mode: c_int, flags: c_int) -> c_int, caller(r8)
     |site| { ask(directory, name, site, |_| 0).unwrap_or_else(|| real(directory, name, mode, flags)) }
 
-    /// What Rust's standard library asks.
+    /// Rust's standard library uses this.
     fn statx(directory: c_int, name: *const c_char, flags: c_int, mask: u32, status: *mut libc::statx) -> c_int, caller(r9)
     |site| {
         let about = |descriptor| {
@@ -225,7 +225,7 @@ replace! { [access euidaccess eaccess] {
     |site| { ask(libc::AT_FDCWD, name, site, |_| 0).unwrap_or_else(|| real(name, mode)) }
 } }
 
-// What programs call that were built with an older C library.
+// Called by programs built against an older C library.
 replace! { [__xstat __xstat64 __lxstat __lxstat64] {
     (version: c_int, name: *const c_char, status: Status) -> c_int, caller(rcx)
     |site| {
@@ -258,7 +258,10 @@ replace! { [openat openat64] {
 
 replace! { [creat creat64] {
     (name: *const c_char, mode: c_int) -> c_int, caller(rdx)
-    |_site| { libc::open(name, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, mode) }
+    |site| {
+        let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+        files::open_with(libc::AT_FDCWD, name, flags, false, site, |_| real(name, mode))
+    }
 } }
 
 replace! { [mmap mmap64] {
@@ -314,11 +317,16 @@ replace! { [fstatat fstatat64] {
     }
 } }
 
-/// Makes a file under a temporary name.
+/// Creates a file under a temporary name.
 unsafe fn make_temporary(template: *mut c_char, ending: c_int, flags: c_int, site: *const Site) -> c_int {
     let how = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
     // SAFETY: the program vouches for its pointers, as it would to the C library.
-    unsafe { directories::make_temporary(template, ending, site, |name| libc::open(name, how, 0o600)) }
+    unsafe {
+        let open = |name| {
+            files::open_with(libc::AT_FDCWD, name, how, false, site, |how| libc::open(name, how, 0o600))
+        };
+        directories::make_temporary(template, ending, site, open)
+    }
 }
 
 replace! {
@@ -366,7 +374,7 @@ replace! { [mkstemps mkstemps64] {
     |site| { make_temporary(template, ending, 0, site) }
 } }
 
-/// `realpath`, into memory that the program gives or that is made for it.
+/// `realpath`, into memory that the program supplies or that is allocated for it.
 unsafe fn find_path(
     name: *const c_char,
     to: *mut c_char,

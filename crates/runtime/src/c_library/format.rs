@@ -1,11 +1,10 @@
-//! The `printf` and `scanf` families, where they read strings from PM or write into PM.
+//! The `printf` and `scanf` families, where they read strings from PM or write to PM.
 //!
-//! Before the C library formats, the arguments of `%s` that are in PM are made ready for reading; what is
-//! formatted or scanned into PM goes to volatile memory first and is stored from there. What a format asks for is said
-//! by `conversions`.
+//! `%s` arguments in PM are made ready for reading before the C library formats. Output to PM, formatted or scanned,
+//! goes to volatile memory first and is stored from there. `conversions` parses the formats.
 //!
-//! Rust cannot define functions with a variable number of arguments, so each begins in assembly, which lays
-//! the arguments out as a `va_list` and calls the function of the same name with a `v` before it.
+//! Rust cannot define variadic functions, so each starts in assembly, which lays the arguments out as a `va_list` and
+//! calls the `v` variant of the function.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -30,7 +29,7 @@ pub(crate) struct Arguments {
     saved: *const u8,
 }
 
-/// The list must have the arguments that are taken from it.
+/// Taking an argument requires that the list has it.
 impl Arguments {
     /// The next integer or pointer.
     unsafe fn general(&mut self) -> u64 {
@@ -41,12 +40,12 @@ impl Arguments {
     /// Where the next integer or pointer is.
     fn general_place(&mut self) -> *mut u64 {
         if self.general_offset >= 48 {
-            // The others are on the stack.
+            // The rest are on the stack.
             let place = self.overflow.cast_mut();
             self.overflow = self.overflow.wrapping_add(1);
             return place;
         }
-        // The first six are in registers, which were saved.
+        // The first six were in registers, which have been saved.
         let place = self.saved.wrapping_add(self.general_offset as usize);
         self.general_offset += 8;
         place.cast_mut().cast()
@@ -63,28 +62,28 @@ impl Arguments {
         if self.vector_offset < 176 {
             self.vector_offset += 16;
         } else {
-            // SAFETY: the others are on the stack.
+            // SAFETY: the rest are on the stack.
             unsafe { self.stacked() };
         }
     }
 
-    /// `long double` is always on the stack, aligned to sixteen bytes.
+    /// `long double` is always on the stack, aligned to 16 bytes.
     fn skip_long_double(&mut self) {
         self.overflow = ((self.overflow as usize).next_multiple_of(16) + 16) as *const u64;
     }
 }
 
-/// A format as bytes. Not by the C library's `strlen`, which the runtime interposes.
+/// A format as bytes, measured without the C library's `strlen`, which the runtime interposes.
 unsafe fn bytes_of<'a>(format: *const c_char) -> &'a [u8] {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe { std::slice::from_raw_parts(format.cast(), raw::length(format.cast())) }
 }
 
-/// Where `%n` leaves its results: in volatile memory first, if it is to be PM.
+/// Where `%n` leaves its results: in volatile memory first, if the destination is PM.
 #[derive(Default)]
 struct Counts(Vec<Count>);
 
-/// One `%n`: the argument, where it pointed, how wide it is, and what stands for it.
+/// One `%n`: the argument, its original target, its width, and the volatile replacement.
 struct Count {
     argument: *mut u64,
     target: u64,
@@ -94,7 +93,7 @@ struct Count {
 
 impl Counts {
     unsafe fn redirect(&mut self, argument: *mut u64, bytes: usize) {
-        // SAFETY: the list has the argument, which belongs to the function that was called.
+        // SAFETY: the list has this argument, and the called function may modify it.
         unsafe {
             let target = argument.read();
             if is_pm(target) {
@@ -105,7 +104,7 @@ impl Counts {
         }
     }
 
-    /// Stores what was counted.
+    /// Stores the counts.
     unsafe fn store(self, site: *const Site) {
         for Count { argument, target, bytes, here } in self.0 {
             // SAFETY: the program vouches for its pointers, as it would to the C library.
@@ -117,7 +116,7 @@ impl Counts {
     }
 }
 
-/// Makes ready for reading what a format reads from PM.
+/// Makes everything the format reads from PM ready for reading.
 unsafe fn read_arguments(format: *const c_char, arguments: *const Arguments, site: *const Site) -> Counts {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -163,7 +162,7 @@ unsafe fn read_arguments(format: *const c_char, arguments: *const Arguments, sit
 
 type Format = unsafe extern "C" fn(*mut c_char, usize, *const c_char, *mut Arguments) -> c_int;
 
-/// Formats into PM: into volatile memory, then stores. `room` is how much there is.
+/// Formats into volatile memory, then stores the result to PM. `room` is the size of the destination.
 unsafe fn format_into(
     to: *mut c_char,
     room: usize,
@@ -191,7 +190,7 @@ unsafe fn format_into(
 
 type File = *mut c_void;
 
-/// How a variadic function calls its second half, from below its 216 bytes of stack.
+/// How a variadic function calls its second half, whose frame has 216 bytes of stack.
 macro_rules! pass {
     (stack) => {
         "sub rsp, 8\npush qword ptr [rsp + 224]\ncall {body}\nadd rsp, 16"
@@ -201,7 +200,7 @@ macro_rules! pass {
     };
 }
 
-/// A function that takes a `va_list` in the register `list`, and its variadic sister.
+/// Defines a function that takes a `va_list` in the register `list`, and its variadic variant.
 macro_rules! formats {
     ($(
         fn $name:ident, $variadic:ident($($arg:ident: $ty:ty,)* ; $format:ident, $with:ident),
@@ -213,11 +212,11 @@ macro_rules! formats {
 
             #[inline(always)]
             unsafe fn real($($arg: $ty,)* $format: *const c_char, with: *mut Arguments) -> c_int {
-                // SAFETY: that is its type; the program vouches for the arguments.
+                // SAFETY: the symbol has this type; the program vouches for the arguments.
                 unsafe {
                     let function: unsafe extern "C" fn($($ty,)* *const c_char, *mut Arguments) -> c_int =
                         std::mem::transmute(REAL.get());
-                    // What it reads was announced.
+                    // Its reads have been announced already.
                     let _open = crate::protection::Opened::new();
                     function($($arg,)* $format, with)
                 }
@@ -249,7 +248,7 @@ macro_rules! formats {
             #[unsafe(naked)]
             unsafe extern "C" fn $variadic() -> c_int {
                 std::arch::naked_asm!(
-                    // 24 bytes of list and 176 of registers, aligned to sixteen.
+                    // 24 bytes for the list and 176 for registers, aligned to 16.
                     "sub rsp, 216",
                     "mov [rsp + 32], rdi",
                     "mov [rsp + 40], rsi",
@@ -380,7 +379,7 @@ formats! {
     |site| { scan_into(format, with, site, |with| real(file, format, with)) }
 }
 
-/// Formats, and writes what comes of it to a file that is followed.
+/// Formats, and writes the result to a followed file.
 unsafe fn format_to_file(
     descriptor: c_int,
     format: *const c_char,
@@ -412,7 +411,7 @@ unsafe fn read_format(format: *const c_char, _with: *const Arguments, site: *con
     Counts::default()
 }
 
-/// Scans with `scan`; what is to go to PM goes to volatile memory first.
+/// Scans with `scan`; results bound for PM go to volatile memory first.
 unsafe fn scan_into(
     format: *const c_char,
     with: *mut Arguments,
@@ -421,7 +420,7 @@ unsafe fn scan_into(
 ) -> c_int {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
-        /// Room for a string or a block of characters.
+        /// Room per string or character block.
         const ROOM: usize = 64 << 10;
         let conversions = scanned(bytes_of(format));
         let mut original = *with;
@@ -436,7 +435,7 @@ unsafe fn scan_into(
             .zip(&mut buffers)
             .map(|(target, buffer)| if buffer.is_empty() { *target } else { buffer.as_mut_ptr() as u64 })
             .collect();
-        // All arguments as if they were on the stack.
+        // A `va_list` whose arguments all lie on the stack.
         let mut volatile = Arguments {
             general_offset: 48,
             vector_offset: 176,

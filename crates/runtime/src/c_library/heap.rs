@@ -1,10 +1,9 @@
-//! The heap: persistent memory with `--pm-heap`, as if libvmmalloc were used; else the C library's.
+//! The heap: persistent memory with `--pm-heap`, as with libvmmalloc; otherwise the C library's.
 //!
-//! What instrumented code allocates comes from the pool (see `size_classes`). Fresh memory holds a pattern, as memory does
-//! that a pool was used for before; blocks as large as those that glibc maps one by one are zero. What is given back is
-//! overwritten with another one, by stores like any other. What uninstrumented libraries allocate
-//! stays volatile, since nobody sees what they store there; that includes memory that members of `std::string` and
-//! the like get for themselves inside libstdc++.
+//! Allocations by instrumented code come from the pool (see `size_classes`). Fresh memory holds a pattern, as in a pool
+//! that was used before, except that blocks so large that glibc would map them individually are zero. Freed memory is
+//! overwritten with another pattern by ordinary stores. Allocations by uninstrumented libraries stay volatile, because
+//! stores there go unseen; that includes memory that members of `std::string` and the like allocate inside libstdc++.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -39,7 +38,7 @@ fn is_ours(block: *const c_void) -> bool {
     HEAP.contains(block as u64)
 }
 
-/// A block of the persistent heap.
+/// Takes a block from the persistent heap.
 fn take(bytes: usize, align: usize) -> Option<Block> {
     let before = session::control(|control| control.heap_ends);
     let block = FREE.with(|free| {
@@ -55,18 +54,18 @@ fn take(bytes: usize, align: usize) -> Option<Block> {
     Some(block)
 }
 
-/// How the heap's classes lie in this check.
+/// The layout of the heap's size classes in this check.
 fn layout() -> u32 {
     session::control(|control| control.layout)
 }
 
-/// What fresh memory holds, if not zeros.
+/// The byte fresh memory is filled with, if not zero.
 fn fresh_byte(bytes: u64) -> Option<u8> {
     session::control(|control| fill::fresh(control.fill)).filter(|_| bytes < MAPPED)
 }
 
-/// The end of a class moves: what memory holds there from the start is written into the image, page by page. All runs
-/// write the same, whichever comes first.
+/// The end of a size class has moved: writes its initial content into the image, page by page. All runs write the same,
+/// so it does not matter which comes first.
 fn fill_fresh(from: u64, end: u64) {
     const PAGE: u64 = 4096;
     let Some(byte) = fresh_byte(end - from) else { return };
@@ -79,7 +78,7 @@ fn fill_fresh(from: u64, end: u64) {
     }
 }
 
-/// A block that was handed out by mistake twice, or never: glibc stops the program, too.
+/// Aborts on a double free or a foreign pointer, as glibc does.
 #[cold]
 fn stop(misuse: Misuse, block: *const c_void, caller: usize) -> ! {
     let what = match misuse {
@@ -97,7 +96,7 @@ fn out_of_memory() -> *mut c_void {
     null_mut()
 }
 
-/// Does the call that returns there get PM?
+/// Does the caller with this return address get PM?
 fn wants_pm(caller: usize) -> bool {
     recording() && session::has_flag(flag::PM_HEAP) && callers::is_instrumented(caller)
 }
@@ -198,7 +197,7 @@ unsafe extern "C" fn reallocarray_from(
     }
 }
 
-/// Functions that pass the return address on to what does their work.
+/// Functions that pass their return address on to a shared implementation.
 macro_rules! pass_caller {
     ($($name:ident($($ty:ty),*) -> $ret:ty, caller($caller:ident) => $body:ident;)*) => { $(
         #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -232,15 +231,16 @@ unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
     unsafe { __libc_memalign(4096, bytes.next_multiple_of(4096)) }
 }
 
-/// Does a volatile block that the program gives back stay as it is? While schedules are explored it must: another thread
-/// that got the same address would seem to depend on this one, which holds in one order of the two only. So the other
-/// order would be taken for one that was explored.
+/// Must a freed volatile block be kept, rather than reused? While schedules are explored it must: another thread that
+/// got the same address would seem to depend on this one, but only in one order of the two, and the other order would
+/// wrongly count as explored.
 unsafe fn keeps(block: *mut c_void) -> bool {
-    /// Beyond this, blocks are reused all the same.
+    /// Beyond this many bytes, blocks are reused anyway.
     const MOST: usize = 256 << 20;
     static KEPT: AtomicUsize = AtomicUsize::new(0);
-    // What glibc keeps before a block. Not by `malloc_usable_size`: finding that function frees memory.
-    // SAFETY: the program says that it is a block.
+    // The size glibc keeps in front of a block. `malloc_usable_size` will not do: looking that function up frees
+    // memory.
+    // SAFETY: the program vouches that it is a block.
     let bytes = || unsafe { block.cast::<usize>().sub(1).read() } & !7;
     exploring() && KEPT.fetch_add(bytes(), Relaxed) < MOST
 }
@@ -254,12 +254,12 @@ unsafe extern "C" fn free_from(old: *mut c_void, caller: usize) {
             }
             return;
         }
-        // In a child that is not followed the block just stays.
+        // A child that is not followed simply leaks the block.
         if !recording() {
             return;
         }
         let address = old as u64;
-        // As under the allocator's lock: nobody gets the block while this thread still stores to it.
+        // As under the allocator's lock: the block must not be reallocated while this thread still stores to it.
         access::begin_exchange();
         let given_back = FREE.with(|free| {
             session::control(|control| free.give_back(address, control.layout, &control.heap_ends))
@@ -290,8 +290,7 @@ unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
     }
 }
 
-/// C++'s `operator new` and `new[]`. They are libstdc++'s business except in a PM heap; out of memory there,
-/// libstdc++ throws.
+/// C++'s `operator new` and `new[]`. libstdc++ handles them, except in a PM heap; when that is full, libstdc++ throws.
 macro_rules! operator_new {
     ($($name:ident($bytes:ident $(, $align:ident)? $(; $nothrow:ident)?), caller($caller:ident);)*) => { $(
         const _: () = {
@@ -305,7 +304,7 @@ macro_rules! operator_new {
                         return block.address as *mut c_void;
                     }
                 }
-                // SAFETY: that is libstdc++'s function.
+                // SAFETY: libstdc++ defines this symbol with this type.
                 unsafe {
                     let real: unsafe extern "C-unwind" fn(
                         usize $(, operator_new!(@usize $align))? $(, operator_new!(@pointer $nothrow))?

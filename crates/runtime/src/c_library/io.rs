@@ -1,12 +1,12 @@
-//! Input into PM and output from PM.
+//! Input to PM and output from PM.
 //!
-//! The kernel and the C library's streams access the program's buffers unseen. What is read into PM goes to
-//! volatile memory first and is stored from there; what is written from PM counts as read before.
-//! Descriptors of PM files go to the pool (see `files`).
+//! The kernel and the C library's streams access the program's buffers unseen. Input to PM goes to volatile memory
+//! first and is stored from there; output from PM is recorded as read beforehand. Descriptors of PM files go to the
+//! pool (see `files`).
 //!
 //! # Safety
 //!
-//! All functions want pointers that the program vouches for, as it would to the C library.
+//! Every function requires pointers that the program vouches for, as it would to the C library.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -21,12 +21,12 @@ use crate::{files, fixed, raw};
 
 type Stream = *mut c_void;
 
-/// How long a call on a socket with these flags waits: forever, or not at all.
+/// How long a call on a socket with these flags waits: forever or not at all.
 fn patience(flags: c_int) -> c_int {
     if flags & libc::MSG_DONTWAIT != 0 { 0 } else { -1 }
 }
 
-/// Reads `bytes` at most with `input`, into volatile memory if they are to go to PM.
+/// Reads up to `bytes` with `input`, by way of volatile memory if the destination is PM.
 unsafe fn receive(
     to: *mut c_void,
     bytes: usize,
@@ -48,7 +48,7 @@ unsafe fn receive(
     }
 }
 
-/// Reads into several parts with `input`, which is given parts in volatile memory.
+/// Reads into several buffers with `input`, which gets volatile buffers.
 unsafe fn receive_parts(
     parts: *const iovec,
     count: usize,
@@ -77,7 +77,7 @@ unsafe fn receive_parts(
     }
 }
 
-/// Makes several parts ready for reading; gives them as the kernel can read them.
+/// Makes several buffers ready for reading; returns them in a form the kernel can read.
 unsafe fn readable_parts(parts: *const iovec, count: usize, site: *const Site) -> Vec<iovec> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -90,7 +90,7 @@ unsafe fn readable_parts(parts: *const iovec, count: usize, site: *const Site) -
     }
 }
 
-/// Copies what is in several parts to several parts of the same process; gives how much that was.
+/// Copies between two lists of buffers within the process; returns the number of bytes copied.
 unsafe fn copy_parts(
     to: *const iovec,
     to_count: usize,
@@ -123,7 +123,7 @@ unsafe fn copy_parts(
     }
 }
 
-/// Does `one` for each part at the offsets they have in a PM file; none if it is none.
+/// Calls `one` for each buffer with its offset in the PM file; `None` if the descriptor is not of a PM file.
 unsafe fn each_part(
     parts: *const iovec,
     count: usize,
@@ -316,7 +316,7 @@ replace! { [pwrite pwrite64] {
     }
 } }
 
-// The buffer is the C library's to enlarge, so it works on one that is volatile.
+// The C library may reallocate the buffer, so it works on a volatile one.
 replace! { [getdelim __getdelim] {
     (line: *mut *mut c_char, room: *mut usize, end: c_int, stream: Stream) -> isize, caller(r8)
     |site| { get_line(line, room, site, |line, room| real(line, room, end, stream)) }

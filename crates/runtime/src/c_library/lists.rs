@@ -1,8 +1,8 @@
-//! Queues and linear searches (`search.h`), and conversions that move a pointer of the caller's; see `memory`.
+//! Queues and linear searches (`search.h`), and conversions that advance a pointer of the caller's; see `memory`.
 //!
 //! # Safety
 //!
-//! All functions want pointers that the program vouches for, as it would to the C library.
+//! Every function requires pointers that the program vouches for, as it would to the C library.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -15,13 +15,13 @@ use crate::raw;
 
 type Same = unsafe extern "C" fn(*const c_void, *const c_void) -> c_int;
 type Wide = libc::wchar_t;
-/// An element of a queue: the next one, and the one before.
+/// A queue element: pointers to the next one and the previous one.
 type Element = *mut [*mut c_void; 2];
 
 const NEXT: usize = 0;
 const BEFORE: usize = 1;
 
-/// A word, wherever it is.
+/// Reads a pointer from PM or volatile memory.
 unsafe fn word<T>(place: *const T, site: *const Site) -> *mut c_void {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -42,7 +42,7 @@ unsafe fn linked(element: *mut c_void, side: usize, site: *const Site) -> *mut c
     unsafe { word(&raw const (*(element as Element))[side], site) }
 }
 
-/// The element that equals a key, and how many there are. What compares is called with pointers into the array.
+/// Finds the element that equals a key, and how many elements there are. The comparison gets pointers into the array.
 unsafe fn find(
     key: *const c_void,
     start: *mut c_void,
@@ -59,7 +59,7 @@ unsafe fn find(
     }
 }
 
-// Always, since a queue in PM may be reached through volatile elements, and the other way round.
+// Always interposed: a queue in PM may be reached through volatile elements, and vice versa.
 replace! {
     fn insque(element: *mut c_void, before: *mut c_void), caller(rdx)
     |site| {
@@ -109,8 +109,8 @@ interpose! {
     }
 }
 
-/// Converts a string whose beginning a pointer of the caller's says, which then moves: the result of `convert` is
-/// how many units were written, their terminator not counted.
+/// Converts the string at `*from` and advances that pointer. `convert` returns the number of units written, excluding
+/// the terminator.
 unsafe fn convert<T: Copy + Default>(
     to: *mut T,
     from: *mut *const c_void,
@@ -216,7 +216,7 @@ struct RandomData {
     end: *mut i32,
 }
 
-/// The words of a state: one before it says its kind.
+/// The words of a state, starting with the one before it, which holds its kind.
 impl RandomData {
     unsafe fn read(place: *const RandomData, site: *const Site) -> RandomData {
         // SAFETY: the program vouches for its pointers, as it would to the C library.
@@ -226,7 +226,7 @@ impl RandomData {
         }
     }
 
-    /// With all pointers moved so that the state is elsewhere.
+    /// The same data, with all pointers moved to a state elsewhere.
     fn moved(&self, state: *mut i32) -> RandomData {
         let by = |pointer: *mut i32| {
             if pointer.is_null() {
@@ -239,7 +239,7 @@ impl RandomData {
     }
 }
 
-/// Calls a function on volatile copies of a state of random numbers, and stores what changed.
+/// Calls a function on volatile copies of a random state, and stores what changed.
 unsafe fn with_random_state<R>(
     data: *mut RandomData,
     site: *const Site,
@@ -251,7 +251,7 @@ unsafe fn with_random_state<R>(
         if before.state.is_null() {
             return call(data);
         }
-        // The word before the state says its kind.
+        // The word before the state holds its kind.
         let words = before.degree.max(0) as usize + 1;
         let place = before.state.wrapping_sub(1);
         readable(place, words * 4, site);
@@ -268,7 +268,7 @@ unsafe fn with_random_state<R>(
     }
 }
 
-/// Is a state of random numbers in PM, or what it points to?
+/// Is a random state, or anything it points to, in PM?
 unsafe fn concerns_pm(data: *const RandomData) -> bool {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe { is_pm(data as u64) || is_pm((&raw const (*data).state).read_unaligned() as u64) }

@@ -1,8 +1,8 @@
-//! Blocks of memory, and what the other families are made of: reading, writing, copying, scanning, where it may be PM.
+//! Memory blocks, and the primitives the other families use where memory may be PM: read, write, copy, scan.
 //!
 //! # Safety
 //!
-//! All functions want pointers that the program vouches for, as it would to the C library.
+//! Every function requires pointers that the program vouches for, as it would to the C library.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -32,7 +32,7 @@ pub(crate) unsafe fn readable<T>(start: *const T, bytes: usize, site: *const Sit
     }
 }
 
-/// Writes, as stores if it is to PM; the source is ready for reading.
+/// Writes, with stores if the destination is PM; the source must be ready for reading.
 pub(crate) unsafe fn write<T, U>(to: *mut T, from: *const U, bytes: usize, site: *const Site) {
     let to = fixed::in_pool(to as u64) as *mut T;
     // SAFETY: the program vouches for its pointers, as it would to the C library.
@@ -45,7 +45,7 @@ pub(crate) unsafe fn write<T, U>(to: *mut T, from: *const U, bytes: usize, site:
     }
 }
 
-/// Copies from anywhere to anywhere.
+/// Copies between any kinds of memory.
 pub(crate) unsafe fn copy<T, U>(to: *mut T, from: *const U, bytes: usize, site: *const Site) {
     let (to, from) = (fixed::in_pool(to as u64) as *mut T, fixed::in_pool(from as u64) as *const U);
     // SAFETY: the program vouches for its pointers, as it would to the C library.
@@ -61,7 +61,7 @@ pub(crate) unsafe fn copy<T, U>(to: *mut T, from: *const U, bytes: usize, site: 
         }
         readable(from, bytes, site);
         if verified {
-            // Whether it matches shows later; what is believed is read again.
+            // Whether it matches shows later: the program reads again whatever it trusts.
             note(record::CHECKSUM_END, 0, 0, site);
             bracket_ends(false);
         }
@@ -69,7 +69,7 @@ pub(crate) unsafe fn copy<T, U>(to: *mut T, from: *const U, bytes: usize, site: 
     }
 }
 
-/// Sets every byte, anywhere.
+/// Fills memory of any kind.
 pub(crate) unsafe fn fill<T>(to: *mut T, byte: c_int, bytes: usize, site: *const Site) {
     let to = fixed::in_pool(to as u64) as *mut T;
     // SAFETY: the program vouches for its pointers, as it would to the C library.
@@ -82,8 +82,8 @@ pub(crate) unsafe fn fill<T>(to: *mut T, byte: c_int, bytes: usize, site: *const
     }
 }
 
-/// Looks for the first place at which `stop` says so, word by word, in several ranges alike; none if there
-/// is none among the first `limit`. Everything up to there is then ready for reading.
+/// Finds the first position at which `stop` returns true, word by word and in several ranges in parallel; `None` if
+/// there is none below `limit`. Everything up to that position is then ready for reading.
 pub(crate) unsafe fn scan<const N: usize>(
     starts: [*const c_char; N],
     limit: usize,
@@ -99,19 +99,19 @@ pub(crate) unsafe fn scan<const N: usize>(
     }
 }
 
-/// The length of a string, which is then ready for reading with its end.
+/// The length of a string, which is then ready for reading including its terminator.
 pub(crate) unsafe fn text_length(text: *const c_char, site: *const Site) -> usize {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe { text_length_within(text, usize::MAX, site) }
 }
 
-/// The length of a string, or `limit` if that is less; ready for reading.
+/// The length of a string, at most `limit`; it is then ready for reading.
 pub(crate) unsafe fn text_length_within(text: *const c_char, limit: usize, site: *const Site) -> usize {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe { scan([text], limit, site, |at| byte_at(text, at) == 0).unwrap_or(limit) }
 }
 
-/// Makes ready for reading what shows the order of two ranges.
+/// Makes ready for reading the bytes that decide the order of two ranges.
 pub(crate) unsafe fn compare<T>(
     one: *const T,
     other: *const T,
@@ -125,7 +125,7 @@ pub(crate) unsafe fn compare<T>(
     }
 }
 
-/// Makes a range ready for reading up to the end of the first place that equals a needle; a text ends in zero.
+/// Makes a range ready for reading up to the end of the first match of a needle; text ends in zero.
 pub(crate) unsafe fn search(
     hay: *const c_char,
     limit: Option<usize>,
@@ -143,7 +143,7 @@ pub(crate) unsafe fn search(
     }
 }
 
-/// Sorts elements in PM: finds their order first, which moves none, then stores those that move.
+/// Sorts elements in PM: determines the order without moving any, then stores those that move.
 unsafe fn sort(
     start: *mut u8,
     count: usize,

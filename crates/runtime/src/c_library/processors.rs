@@ -1,7 +1,7 @@
-//! Which processors a program sees: those it could use when it was started, and always the first of them.
+//! The processors a program sees: those available when it started, always running on the first of them.
 //!
-//! On which one a thread happens to run differs from run to run; and the checker keeps the children it talks to on
-//! its own processor, which is no business of theirs.
+//! The processor a thread happens to run on differs from run to run; and the checker pins the children it talks to to
+//! its own processor, which they must not see.
 
 use std::ffi::{c_int, c_long, c_uint, c_void};
 
@@ -11,12 +11,12 @@ use super::memory::write;
 use crate::cell::RunningThreadCell;
 use crate::interpose::replace;
 
-/// Those that may be used; none if there are more than the C library's set holds.
+/// The available ones; `None` if there are more than the C library's set holds.
 static USABLE: RunningThreadCell<Option<cpu_set_t>> = RunningThreadCell::new(None);
 
-/// Remembers which may be used, before the checker chooses one.
+/// Records which are available, before the checker pins the process.
 pub(crate) fn note_usable() {
-    // SAFETY: a set is a block of bits, which the kernel fills in.
+    // SAFETY: the set is a plain bit set, which the kernel fills in.
     unsafe {
         let mut set = std::mem::zeroed();
         if libc::sched_getaffinity(0, size_of::<cpu_set_t>(), &raw mut set) == 0 {
@@ -31,7 +31,7 @@ fn first() -> c_int {
     USABLE.get().and_then(|set| (0..libc::CPU_SETSIZE).find(|&number| is_usable(&set, number))).unwrap_or(0)
 }
 
-/// Fills in a set of the caller's size, if all that are usable fit into it.
+/// Fills in a set of the caller's size, if all available ones fit.
 unsafe fn give(bytes: usize, to: *mut c_void, site: *const crashproof_protocol::abi::Site) -> bool {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {

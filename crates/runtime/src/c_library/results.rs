@@ -1,8 +1,8 @@
-//! Functions that leave results in memory they are given, by the table of `crashproof_protocol::results`.
+//! Functions that return results through pointers, driven by the table in `crashproof_protocol::results`.
 //!
-//! All of them share one way in. If an argument is in PM, the real function works on volatile copies of what the table says
-//! it reads and writes there; what it leaves in them is then stored to PM, in the name of the call. Pointers to the
-//! copies, returned or among the results, become pointers to PM.
+//! All of them share one entry point. If an argument is in PM, the real function works on volatile copies of what the
+//! table says it reads and writes there; changes to the copies are then stored to PM, attributed to the call. Pointers
+//! into the copies, returned or among the results, become pointers to PM.
 
 use std::ffi::c_void;
 
@@ -19,7 +19,7 @@ use crate::{callers, fixed, raw};
 /// A function of the table.
 #[repr(C)]
 struct Followed {
-    /// First: assembly reads its address.
+    /// Must be first: assembly reads its address.
     real: Real,
     row: &'static Row,
 }
@@ -27,19 +27,19 @@ struct Followed {
 /// A call, as `enter` lays it out.
 #[repr(C)]
 struct Call {
-    /// Integers and pointers, in the registers of the first six.
+    /// Integers and pointers: the six registers.
     arguments: [u64; 6],
-    /// Two numbers with a fraction, at most.
+    /// Floating-point arguments, at most two.
     fractions: [u128; 2],
     followed: *const Followed,
     result: u64,
     fraction: u128,
-    /// What stands for PM during the call; null if nothing does.
+    /// Copies that stand in for PM during the call; null if there are none.
     copies: *mut Copies,
     caller: usize,
 }
 
-/// What stands for PM during a call.
+/// Copies that stand in for PM during a call.
 struct Copies {
     site: *const Site,
     copies: Vec<Copy>,
@@ -50,13 +50,13 @@ struct Copies {
 struct Copy {
     pm: u64,
     bytes: Vec<u8>,
-    /// As it was before the call; for what is written.
+    /// Content before the call, for ranges that are written.
     before: Vec<u8>,
     filled: Option<Filled>,
 }
 
 impl Copy {
-    /// The address in PM of what is at an address in the copy, or just behind it.
+    /// The PM address for an address in the copy, or just past its end.
     fn original(&self, address: u64) -> Option<u64> {
         let offset = address.wrapping_sub(self.bytes.as_ptr() as u64);
         (offset <= self.bytes.len() as u64).then(|| self.pm + offset)
@@ -69,7 +69,7 @@ impl Copies {
     }
 }
 
-/// How large a range is before the call.
+/// The size of a range before the call.
 unsafe fn size(size: Size, arguments: &[u64; 6], start: u64, site: *const Site) -> usize {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -109,7 +109,7 @@ unsafe fn size(size: Size, arguments: &[u64; 6], start: u64, site: *const Site) 
     }
 }
 
-/// Larger rooms than that are not filled by any function of the table; a program may claim to have them.
+/// No function of the table fills a larger buffer, but a program may claim to have one.
 const LARGEST: usize = 64 << 20;
 
 unsafe extern "C" fn begin(call: &mut Call) -> *const c_void {
@@ -183,7 +183,7 @@ unsafe extern "C" fn finish(call: &mut Call) {
         return;
     }
     let _errno = KeptErrno::new();
-    // SAFETY: made in `begin`; the function that was called is still there.
+    // SAFETY: made in `begin`; the called function is static.
     let (mut copies, followed) = unsafe { (Box::from_raw(call.copies), &*call.followed) };
     // Pointers among the results.
     let originals: Vec<Vec<(usize, u64)>> =
@@ -196,7 +196,7 @@ unsafe extern "C" fn finish(call: &mut Call) {
     let success = succeeded(followed.row.success, call.result);
     let count = |argument: u8| {
         let counted = call.arguments[usize::from(argument)] as *const u32;
-        // SAFETY: the function was given it, or the copy that stands for it.
+        // SAFETY: the function got this pointer, or one to the copy that stands in for it.
         if counted.is_null() { 0 } else { unsafe { counted.read_unaligned() } }
     };
     for copy in &copies.copies {
@@ -208,7 +208,7 @@ unsafe extern "C" fn finish(call: &mut Call) {
     call.result = copies.original(call.result).unwrap_or(call.result);
 }
 
-/// Words of what was written that point into a copy, with what they stand for.
+/// Words written that point into a copy, with the addresses they stand for.
 fn pointers(copy: &Copy, copies: &Copies) -> Vec<(usize, u64)> {
     if copy.filled.is_none() {
         return Vec::new();
@@ -218,12 +218,12 @@ fn pointers(copy: &Copy, copies: &Copies) -> Vec<(usize, u64)> {
     changed.filter_map(|(at, (now, _))| Some((at * 8, copies.original(u64::from_ne_bytes(*now))?))).collect()
 }
 
-/// Stores the first bytes of a copy, and whatever else changed.
+/// Stores the leading `whole` bytes of a copy, and whatever else changed.
 unsafe fn store_changes(copy: &Copy, whole: usize, site: *const Site) {
     let changed = |at: &usize| *at < whole || copy.bytes[*at] != copy.before[*at];
     let mut at = 0;
     while let Some(first) = (at..copy.bytes.len()).find(changed) {
-        // A word that changes in part is stored as one: no function stores its bytes one by one.
+        // A partly changed word is stored as a whole: no function stores its bytes one by one.
         let start = if first < whole { first } else { (first & !7).max(at) };
         let mut end = first;
         while end < copy.bytes.len() && changed(&end) {
@@ -237,7 +237,7 @@ unsafe fn store_changes(copy: &Copy, whole: usize, site: *const Site) {
     }
 }
 
-/// The way into all functions of the table: `r11` says which.
+/// The entry point of all functions in the table; `r11` holds which.
 #[unsafe(naked)]
 unsafe extern "C" fn enter() {
     std::arch::naked_asm!(
@@ -265,7 +265,7 @@ unsafe extern "C" fn enter() {
         "mov r9, [rsp + 40]",
         "movaps xmm0, [rsp + 48]",
         "movaps xmm1, [rsp + 64]",
-        // What is on the stack, as far as any of them looks: two `long double`.
+        // Stack arguments, as far as any of them looks: two `long double`s.
         "push qword ptr [rbp + 40]",
         "push qword ptr [rbp + 32]",
         "push qword ptr [rbp + 24]",
@@ -275,7 +275,7 @@ unsafe extern "C" fn enter() {
         "mov [rsp + 88], rax",
         "movaps [rsp + 96], xmm0",
         "mov rdi, rsp",
-        // A `long double` that is returned stays where it is: the runtime computes with none.
+        // A returned `long double` stays in place: the runtime does no x87 arithmetic.
         "call {finish}",
         "mov rax, [rsp + 88]",
         "movaps xmm0, [rsp + 96]",
@@ -292,7 +292,7 @@ const _: () = {
     assert!(std::mem::offset_of!(Call, caller) == 120 && size_of::<Call>() <= 144);
 };
 
-/// Stands before functions of the table. With nothing in PM they cost a few instructions.
+/// Defines entry points for functions of the table. Without PM arguments they cost a few instructions.
 macro_rules! follow {
     ($($name:ident)*) => { $(
         const _: () = {
@@ -326,7 +326,7 @@ macro_rules! follow {
             }
         };
     )*
-        /// The functions that are followed here, for the test that the table has no others.
+        /// The functions followed here, so that a test can compare them with the table.
         #[cfg(test)]
         const NAMES: &[&str] = &[$(stringify!($name)),*];
     };
@@ -368,7 +368,7 @@ follow! {
     __wcrtomb_chk wctomb __wctomb_chk regexec regcomp regerror hcreate_r tsearch tdelete tfind
 }
 
-/// What a function writes to one place, as stores if that is in PM; for functions that are interposed anyway.
+/// Turns what a function writes through one pointer into stores if that is in PM; for functions interposed anyway.
 pub(crate) unsafe fn with_result<T, R>(to: *mut T, site: *const Site, call: impl FnOnce(*mut T) -> R) -> R {
     let to = fixed::in_pool(to as u64) as *mut T;
     if !is_pm(to as u64) {
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn every_function_of_the_table_is_followed() {
-        // Those that make and name files are followed in `files`, those that wait in `waiting`, `timers` and `forking`.
+        // Followed elsewhere: file creation and naming in `files`, waiting in `waiting`, `timers` and `forking`.
         const ELSEWHERE: [&str; 22] = [
             "getitimer",
             "timer_create",

@@ -1,8 +1,8 @@
-//! Streams of persistent files, and lists of directories that hold such files.
+//! Streams of persistent files, and directory listings that contain such files.
 //!
-//! A stream of the C library reads and writes its descriptor by itself, past the pool. So one that is opened for a file
-//! that is followed gets the runtime's functions for that (`fopencookie`), and `fileno` answers with the descriptor.
-//! What its buffer holds is written where the program flushes or closes it.
+//! A stream of the C library reads and writes its descriptor directly, bypassing the pool. So a stream opened for a
+//! followed file uses the runtime's callbacks (`fopencookie`), and `fileno` returns the descriptor. Buffered data is
+//! written at the site where the program flushes or closes the stream.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -20,12 +20,12 @@ use crate::{directories, facts, files};
 
 type Stream = *mut c_void;
 
-/// The descriptors of streams that are followed, by the stream's address.
+/// The descriptors of followed streams, by the stream's address.
 static STREAMS: RunningThreadCell<BTreeMap<usize, c_int>> = RunningThreadCell::new(BTreeMap::new());
-/// Where the program flushes or closes a stream just now.
+/// The site at which the program is currently flushing or closing a stream.
 static FLUSHED_AT: RunningThreadCell<*const Site> = RunningThreadCell::new(null());
 
-/// What a followed stream knows: its descriptor, and where it was opened.
+/// State of a followed stream: its descriptor, and the site that opened it.
 struct Cookie {
     descriptor: c_int,
     opened: *const Site,
@@ -50,7 +50,7 @@ unsafe extern "C" fn write(cookie: *mut c_void, from: *const c_char, bytes: usiz
     // SAFETY: the stream's own cookie and buffer.
     unsafe {
         let cookie = &*cookie.cast::<Cookie>();
-        // 0 is how a stream is told of a failure.
+        // Returning 0 signals failure to the stream.
         files::write(cookie.descriptor, from.cast(), bytes, None, cookie.site())
             .map_or(0, |count| count.max(0))
     }
@@ -69,7 +69,7 @@ unsafe extern "C" fn seek(cookie: *mut c_void, offset: *mut i64, whence: c_int) 
 }
 
 unsafe extern "C" fn close(cookie: *mut c_void) -> c_int {
-    // SAFETY: made by `open_stream`, and this is its last use.
+    // SAFETY: allocated by `open_stream`; this is its last use.
     unsafe { libc::close(Box::from_raw(cookie.cast::<Cookie>()).descriptor) }
 }
 
@@ -85,7 +85,7 @@ unsafe extern "C" {
     fn fopencookie(cookie: *mut c_void, mode: *const c_char, functions: Functions) -> Stream;
 }
 
-/// The flags of `open` that a stream's mode stands for.
+/// The flags of `open` for a stream's mode.
 fn flags_of(mode: &[u8]) -> c_int {
     let both = mode.contains(&b'+');
     let access = |one| if both { libc::O_RDWR } else { one };
@@ -98,7 +98,7 @@ fn flags_of(mode: &[u8]) -> c_int {
     flags | more(b'x', libc::O_EXCL) | more(b'e', libc::O_CLOEXEC)
 }
 
-/// Makes a stream of a descriptor that is followed.
+/// Makes a stream for a followed descriptor.
 unsafe fn stream_of(descriptor: c_int, mode: *const c_char, site: *const Site) -> Stream {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -132,7 +132,7 @@ unsafe fn open_stream(
     }
 }
 
-/// Writes what streams hold, in the name of a place in the program.
+/// Writes buffered stream data, attributed to a site in the program.
 fn flushing<R>(site: *const Site, flush: impl FnOnce() -> R) -> R {
     FLUSHED_AT.set(site);
     let result = flush();
@@ -166,7 +166,7 @@ replace! { [fopen fopen64] {
     |site| { open_stream(name, mode, site, || real(name, mode)) }
 } }
 
-/// A directory's entries, where they are not what is on disk.
+/// The entries of a directory that differ from those on disk.
 struct Listing {
     entries: Vec<libc::dirent64>,
     next: usize,
@@ -179,7 +179,7 @@ fn listing<R>(directory: *mut c_void, access: impl FnOnce(&mut Listing) -> R) ->
     LISTINGS.with(|listings| listings.get_mut(&(directory as usize)).map(|listing| access(listing)))
 }
 
-/// Lists what a directory holds now, where that may not be what is on disk.
+/// Lists a directory's current entries, if they may differ from those on disk.
 unsafe fn list(directory: *mut c_void, path: Option<Vec<u8>>, site: *const Site) {
     let Some(path) = path.filter(|_| !directory.is_null() && files::have_names()) else { return };
     let changes = facts::changed_names(&path, site);
@@ -196,7 +196,7 @@ unsafe fn list(directory: *mut c_void, path: Option<Vec<u8>>, site: *const Site)
         if entry.is_null() {
             break;
         }
-        // SAFETY: an entry of the stream; only its own bytes are looked at, which end with its name.
+        // SAFETY: an entry of the stream; only its own bytes are read, which end with its name.
         let (entry, name) = unsafe {
             let mut whole: libc::dirent64 = std::mem::zeroed();
             let length = (*entry).d_reclen as usize;
@@ -208,7 +208,7 @@ unsafe fn list(directory: *mut c_void, path: Option<Vec<u8>>, site: *const Site)
         }
     }
     for (number, (path, _)) in changes.iter().enumerate().filter(|(_, (_, there))| *there) {
-        // SAFETY: may be zero.
+        // SAFETY: all-zero bytes are a valid `dirent64`.
         let mut entry: libc::dirent64 = unsafe { std::mem::zeroed() };
         let is_directory = facts::on_disk(path).is_some_and(|(kind, _)| kind == libc::S_IFDIR);
         (entry.d_ino, entry.d_type) =
@@ -268,7 +268,7 @@ replace! { [readdir readdir64] {
 
 type Entry = *mut libc::dirent64;
 
-/// Reads a whole directory, as `readdir` has it.
+/// Reads a whole directory through `readdir`.
 unsafe fn scan_directory(
     name: *const c_char,
     to: *mut *mut Entry,

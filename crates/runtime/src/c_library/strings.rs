@@ -1,8 +1,8 @@
-//! Strings, and numbers in them. Wide strings are in `wide`; `strtold` is not interposed.
+//! Strings, and parsing numbers. Wide strings are in `wide`; `strtold` is not interposed.
 //!
 //! # Safety
 //!
-//! All functions want pointers that the program vouches for, as it would to the C library.
+//! Every function requires pointers that the program vouches for, as it would to the C library.
 
 use std::ffi::{c_char, c_double, c_float, c_int, c_long};
 use std::ptr::null_mut;
@@ -24,7 +24,8 @@ unsafe fn text_until(text: Text, byte: c_int, site: *const Site) {
     unsafe { scan([text], usize::MAX, site, |at| [0, byte as u8].contains(&byte_at(text, at))) };
 }
 
-/// The first byte of a string that is in the set (`inside`) or is not, or its end; and the set are ready.
+/// The first byte of a string that is (`inside`) or is not in the set, or its end; string and set are then ready for
+/// reading.
 unsafe fn span(text: Text, set: Text, inside: bool, site: *const Site) -> usize {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -49,7 +50,7 @@ unsafe fn duplicate(text: Text, length: usize, site: *const Site) -> *mut c_char
     }
 }
 
-/// The next token from `*rest` on; its end is overwritten with a zero.
+/// The next token from `*rest`; its end is overwritten with a zero.
 unsafe fn token(
     text: *mut c_char,
     delimiters: Text,
@@ -77,7 +78,7 @@ unsafe fn token(
     }
 }
 
-/// `strncpy`; returns how far the text went.
+/// `strncpy`; returns the length of the copied text.
 unsafe fn copy_padded(to: *mut c_char, from: Text, bytes: usize, site: *const Site) -> usize {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -118,7 +119,7 @@ unsafe fn fraction(text: Text, end: *mut *mut c_char) -> c_double {
     }
 }
 
-/// Reads a number from a text with `parse`, which writes where it ended.
+/// Parses a number with `parse`, which writes where it stopped.
 unsafe fn number<T>(
     text: Text,
     end: *mut *mut c_char,
@@ -138,7 +139,7 @@ unsafe fn number<T>(
     }
 }
 
-/// Where `strtok` goes on.
+/// Where `strtok` continues.
 static TOKEN_REST: RunningThreadCell<*mut c_char> = RunningThreadCell::new(null_mut());
 
 interpose! {
@@ -317,7 +318,7 @@ interpose! { [atol atoll] {
     |site| { number(text, null_mut(), site, |end| decimal(text, end)) }
 } }
 
-// These keep their place in a string between calls: the arguments need not show that it is in PM.
+// These keep their position between calls, so the arguments need not reveal that the string is in PM.
 replace! {
     fn strtok(text: *mut c_char, set: Text) -> *mut c_char, caller(rdx)
     |site| {

@@ -1,7 +1,7 @@
 //! The program's clock, and sleeping.
 //!
-//! Time is the scheduler's: it moves a little whenever the program asks for it or spins, and jumps to the
-//! next deadline when every thread waits. Nobody sleeps for real.
+//! Time is virtual and belongs to the scheduler: it advances a little whenever the program reads it or spins, and jumps
+//! to the next deadline when every thread waits. No thread really sleeps.
 
 use std::ffi::{c_int, c_uint};
 
@@ -18,17 +18,17 @@ use crate::threads::turns::{end_cancelled, wait};
 use crate::threads::{running, timers};
 
 const SECOND: u64 = 1_000_000_000;
-/// When children begin, by the clock on the wall: 1 January 2026.
+/// Start of every child on the wall clock: 1 January 2026.
 const WALL: u64 = 1_767_225_600 * SECOND;
-/// When children begin, by the other clocks.
+/// Start of every child on the other clocks.
 const UP: u64 = 1_000 * SECOND;
 
-/// Nanoseconds since the child began.
+/// Nanoseconds since the child started.
 fn now() -> u64 {
     scheduler(|scheduler| scheduler.now)
 }
 
-/// The program looks at the clock, which goes on even if it does nothing else.
+/// The program reads the clock, which advances even if the program does nothing else.
 fn look() -> u64 {
     scheduler(|scheduler| {
         scheduler.now += 1_000;
@@ -60,27 +60,27 @@ fn nanoseconds(time: &timespec) -> Result<u64, c_int> {
     if valid { Ok(whole.saturating_add(time.tv_nsec as u64)) } else { Err(libc::EINVAL) }
 }
 
-/// The moment that an absolute time of a clock means; an error if it is none.
+/// The instant that an absolute time of a clock denotes; an error if the time is invalid.
 ///
 /// # Safety
 ///
-/// There is a time.
+/// `time` is valid.
 pub(crate) unsafe fn deadline(clock: c_int, time: *const timespec) -> Result<u64, c_int> {
-    // SAFETY: there is one.
+    // SAFETY: `time` is valid.
     nanoseconds(unsafe { &*time }).map(|time| time.saturating_sub(origin(clock)))
 }
 
-/// The moment so much later.
+/// The instant this much later.
 ///
 /// # Safety
 ///
-/// There is a time.
+/// `time` is valid.
 pub(crate) unsafe fn deadline_in(time: *const timespec) -> Result<u64, c_int> {
-    // SAFETY: there is one.
+    // SAFETY: `time` is valid.
     nanoseconds(unsafe { &*time }).map(|time| now().saturating_add(time))
 }
 
-/// Sleeps until a moment; false if a signal came before.
+/// Sleeps until an instant; `false` if a signal came first.
 fn sleep_until(moment: u64) -> bool {
     if moment <= now() {
         return true;
@@ -100,7 +100,7 @@ fn sleep_until(moment: u64) -> bool {
     true
 }
 
-/// Sleeps until a moment that may be none; nothing is left of the time then.
+/// Sleeps until an instant, which may be invalid; leaves no remaining time.
 unsafe fn sleep_fully(moment: Result<u64, c_int>, rest: *mut timespec) -> c_int {
     let moment = match moment {
         Ok(moment) => moment,
@@ -109,15 +109,15 @@ unsafe fn sleep_fully(moment: Result<u64, c_int>, rest: *mut timespec) -> c_int 
     let slept = sleep_until(moment);
     if !rest.is_null() {
         let left = moment.saturating_sub(now());
-        // SAFETY: there is room for it, if it is wanted.
+        // SAFETY: `rest` has room for it unless it is null.
         unsafe { *rest = timespec { tv_sec: (left / SECOND) as i64, tv_nsec: (left % SECOND) as i64 } };
     }
     if slept { 0 } else { libc::EINTR }
 }
 
-/// Writes an answer to where the program wants it, which may be PM.
+/// Writes a result to the program's memory, which may be PM.
 unsafe fn give<T>(to: *mut T, value: T) {
-    // SAFETY: there is room for it.
+    // SAFETY: `to` has room for it.
     unsafe { write(to, &raw const value, size_of::<T>(), std::ptr::null()) };
 }
 
@@ -181,11 +181,11 @@ schedule! {
     }
 }
 
-/// Asks the kernel where the others ask the C library: AddressSanitizer's allocator looks at the clock, and finding the
-/// C library's function allocates.
+/// Asks the kernel directly: AddressSanitizer's allocator reads the clock, and looking up the C library's function
+/// allocates.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut timespec) -> c_int {
-    // SAFETY: the program says that there is room for the time.
+    // SAFETY: the program guarantees room for the time.
     unsafe {
         if !recording() {
             return libc::syscall(libc::SYS_clock_gettime, clock, time) as c_int;

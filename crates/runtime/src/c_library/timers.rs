@@ -1,7 +1,8 @@
-//! Functions that set timers which send signals, and that wait for signals.
+//! Functions that set signal-sending timers, or wait for signals.
 //!
-//! If the program handles the signal of a timer and has one thread, the timer is the runtime's (see `threads::timers`): the
-//! signal comes at the same place in every run. With several threads it is the kernel's, and the verdict UNKNOWN.
+//! If the program handles a timer's signal and has one thread, the runtime drives the timer (see `threads::timers`), so
+//! the signal comes at the same point in every run. With several threads the kernel drives it, and the verdict is
+//! UNKNOWN.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -19,9 +20,9 @@ use crate::threads::timers::{self, Which};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Is there a handler for a signal?
+/// Is a handler installed for a signal?
 unsafe fn is_handled(signal: c_int) -> bool {
-    // SAFETY: writes what is done about the signal.
+    // SAFETY: only queries the disposition of the signal.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
@@ -29,8 +30,8 @@ unsafe fn is_handled(signal: c_int) -> bool {
     }
 }
 
-/// Is a timer that sends this signal the runtime's? If it is the kernel's although the program handles the signal, the
-/// verdict says so.
+/// Does the runtime drive a timer that sends this signal? If the kernel does although the program handles the signal,
+/// the verdict says so.
 unsafe fn is_ours(signal: c_int, site: *const Site) -> bool {
     // SAFETY: asks only.
     if !unsafe { is_handled(signal) } {
@@ -51,7 +52,7 @@ fn signal_of(which: c_int) -> c_int {
     }
 }
 
-/// Sets the timer of `alarm` or `setitimer`, if it is the runtime's; gives what was left of the time before, and the
+/// Sets the timer of `alarm` or `setitimer`, if the runtime drives it; returns the previous remaining time and
 /// interval.
 unsafe fn set_interval(which: c_int, first: u64, interval: u64, site: *const Site) -> Option<(u64, u64)> {
     let signal = signal_of(which);
@@ -80,7 +81,7 @@ fn to_timespec(time: u64) -> timespec {
     timespec { tv_sec: (time / SECOND) as i64, tv_nsec: (time % SECOND) as i64 }
 }
 
-/// What `timer_create` was told about the timers that it created: the clock, the signal and its value.
+/// The arguments of `timer_create` per timer: the clock, the signal and its value.
 #[derive(Clone, Copy)]
 struct Created {
     timer: usize,
@@ -149,7 +150,7 @@ replace! {
             Some(event) if event.sigev_notify == libc::SIGEV_SIGNAL => {
                 (event.sigev_signo, event.sigev_value.sival_ptr as usize)
             }
-            // Functions on threads of the C library's, or nothing.
+            // `SIGEV_THREAD` runs on the C library's own threads; otherwise there is no notification.
             Some(event) => {
                 if event.sigev_notify != libc::SIGEV_NONE {
                     unknown(reason::TIMER, site);
@@ -224,12 +225,13 @@ replace! {
 
     fn sigsuspend(mask: *const sigset_t) -> c_int, caller(rsi)
     |_site| {
-        // What is blocked until then waits in the kernel for this.
+        // Signals blocked until now are pending in the kernel, which delivers them here.
         if wait_with_blocked() { real(mask) } else { fail(libc::EINTR) }
     }
 }
 
-/// Waits for the next timer's signal, which stays with the kernel. False if it was not blocked, and so has come.
+/// Waits for the next timer's signal, which stays pending in the kernel. `false` if it was not blocked and has been
+/// delivered.
 unsafe fn wait_with_blocked() -> bool {
     // SAFETY: the kernel writes the sets.
     unsafe {
@@ -245,7 +247,7 @@ unsafe fn wait_with_blocked() -> bool {
     }
 }
 
-/// Before a function that takes a blocked signal: the next timer's comes, if none is there.
+/// Called before a function that takes a blocked signal: brings the next timer's, if none is pending.
 unsafe fn before_taking() {
     // SAFETY: as for the function.
     unsafe { wait_with_blocked() };

@@ -1,7 +1,7 @@
-//! Copies between descriptors that the kernel makes, and requests for input and output that are answered later.
+//! Kernel-side copies between descriptors, and asynchronous I/O requests.
 //!
-//! Where a persistent file is concerned, the runtime does the copying itself, through the pool: the kernel only knows
-//! what stands in for the file. Requests are answered at once, which they may be.
+//! If a persistent file is involved, the runtime copies through the pool itself: the kernel knows only the file's
+//! stand-in. Requests are completed immediately, which POSIX allows.
 
 use std::ffi::{c_int, c_void};
 
@@ -15,7 +15,7 @@ use crate::interpose::replace;
 use crate::recorder::note;
 use crate::system::{errno, fail, raw_syscall};
 
-/// One end of a copy: a descriptor, and the offset there if it is not the descriptor's own.
+/// One end of a copy: a descriptor, and an offset if not the descriptor's own.
 #[derive(Clone, Copy)]
 struct End {
     descriptor: c_int,
@@ -48,7 +48,7 @@ impl End {
     }
 
     unsafe fn read(self, to: &mut [u8], site: *const Site) -> isize {
-        // SAFETY: there is room for so many bytes.
+        // SAFETY: the buffer has room for that many bytes.
         unsafe {
             let at = self.at(site);
             let into = to.as_mut_ptr().cast::<c_void>();
@@ -64,7 +64,7 @@ impl End {
     }
 
     unsafe fn write(self, from: &[u8], site: *const Site) -> isize {
-        // SAFETY: there are so many bytes.
+        // SAFETY: the buffer has that many bytes.
         unsafe {
             let at = self.at(site);
             let what = from.as_ptr().cast::<c_void>();
@@ -77,14 +77,14 @@ impl End {
     }
 }
 
-/// What the kernel answered, as the C library has it.
+/// Converts the kernel's result to the C library's convention.
 fn told(result: isize) -> isize {
     if result < 0 { fail(-result as c_int) as isize } else { result }
 }
 
-/// Copies up to so many bytes; none if no persistent file is concerned.
+/// Copies up to `bytes`; `None` if no persistent file is involved.
 unsafe fn transfer(from: End, to: End, bytes: usize, site: *const Site) -> Option<isize> {
-    /// At once; a pipe holds no more.
+    /// Per call; a pipe holds no more.
     const MOST: usize = 64 << 10;
     if !from.is_followed() && !to.is_followed() {
         return None;
@@ -108,7 +108,7 @@ unsafe fn transfer(from: End, to: End, bytes: usize, site: *const Site) -> Optio
             return Some(if done > 0 { done } else { written });
         }
         done += written;
-        // What comes of a pipe or a terminal comes in parts.
+        // A pipe or terminal delivers data in parts.
         if (written as usize) < wanted {
             break;
         }
@@ -134,7 +134,7 @@ replace! { [splice copy_file_range] {
     }
 } }
 
-/// A request as glibc has it on x86-64.
+/// An asynchronous I/O request as glibc lays it out on x86-64.
 #[repr(C)]
 struct Request {
     descriptor: c_int,
@@ -162,7 +162,7 @@ struct Notification {
 }
 
 impl Notification {
-    /// Is anybody told? Requests that are zero elsewhere ask for signal 0, which is none.
+    /// Does completion notify anyone? Zero-initialized requests ask for signal 0, which means no.
     fn is_any(&self) -> bool {
         match self.how {
             libc::SIGEV_NONE => false,
@@ -175,7 +175,7 @@ impl Notification {
 const _: () = assert!(size_of::<Request>() == size_of::<libc::aiocb>() && size_of::<Notification>() == 64);
 
 impl Request {
-    /// Is it about PM?
+    /// Does it involve PM?
     unsafe fn concerns_pm(request: *const Request) -> bool {
         // SAFETY: the program vouches for its pointers, as it would to the C library.
         unsafe {
@@ -186,12 +186,12 @@ impl Request {
         }
     }
 
-    /// Does what a request asks for, and notes the answer in it.
+    /// Carries out a request, and stores the result in it.
     unsafe fn answer(request: *mut Request, operation: c_int, name: u64, site: *const Site) -> c_int {
         // SAFETY: the program vouches for its pointers, as it would to the C library.
         unsafe {
             if is_pm(request as u64) {
-                // The C library keeps its own notes in there.
+                // The C library keeps its own state in there.
                 note(record::UNKNOWN, name, reason::FUNCTION, site);
             }
             let Request { descriptor, buffer, bytes, offset, notification, .. } = &*request;
@@ -223,7 +223,7 @@ impl Request {
     }
 }
 
-/// Anything but reading, writing and doing nothing.
+/// Any operation other than read, write and no-op.
 const SYNC: c_int = -1;
 
 replace! { [aio_read aio_read64] {

@@ -1,8 +1,8 @@
-//! Functions of the C library that touch memory or files and are not followed there: on PM they make the verdict
-//! UNKNOWN, by name.
+//! C library functions whose accesses to memory or files are not followed: used on PM, they make the verdict UNKNOWN,
+//! by name.
 //!
-//! Programs seldom use them on PM. Others that are neither here nor interposed are found by what memory holds
-//! at the end of the run, if they store, and by strict mode in any case.
+//! Programs seldom use them on PM. A function that is neither here nor interposed is detected by comparing memory at
+//! the end of the run, if it stores, and by strict mode in any case.
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 
@@ -17,14 +17,14 @@ fn untracked(function: u64, site: *const Site) {
     note(record::UNKNOWN, function, reason::FUNCTION, site);
 }
 
-/// Would a function that looks for names find others than there are?
+/// Would a function that looks up names see files that differ from those on disk?
 fn names_differ(function: u64, site: *const Site) {
     if files::have_names() {
         untracked(function, site);
     }
 }
 
-// A stream stays the same and becomes one of another file.
+// The same stream, now of another file.
 replace! { [freopen freopen64] {
     (name: *const c_char, mode: *const c_char, stream: *mut c_void) -> *mut c_void, caller(rcx)
     |site| {
@@ -35,7 +35,7 @@ replace! { [freopen freopen64] {
     }
 } }
 
-// The kernel reads and writes files on its own time.
+// The kernel reads and writes files asynchronously.
 replace! {
     fn io_submit(context: *mut c_void, count: c_long, requests: *mut c_void) -> c_int, caller(rcx)
     |site| { names_differ(const { untracked::number("io_submit") }, site); real(context, count, requests) }

@@ -1,5 +1,5 @@
-//! Calls that wait for input: of several threads only one runs, and it must not keep the others from running while it
-//! waits. Others come first, until all of them wait, too; then the call may.
+//! Calls that wait for input. Only one thread runs at a time, and it must not block the others while it waits: they run
+//! first, and the call may block only once all of them wait, too.
 
 use std::ffi::{c_int, c_void};
 
@@ -17,18 +17,18 @@ use crate::threads::step_notes::exploring;
 use crate::threads::turns::{give_way, through_kernel, wait_for_kernel};
 use crate::threads::{running, timers};
 
-/// How long a thread waits before it lets others run again, and how often it does that before it waits for good.
+/// How long a thread waits before it lets others run again, and how often before it blocks for good.
 const MILLISECONDS: c_int = 20;
 const MOST_TIMES: c_int = 1000;
 
-/// Before a call that waits until `ready`, which may wait for so many milliseconds; the call itself waits for `timeout` at
-/// most, or forever if that is negative.
+/// Called before a call that waits for `ready`, which takes a timeout in milliseconds; the call itself waits for at
+/// most `timeout`, or forever if that is negative.
 pub(crate) fn others_first(timeout: c_int, ready: impl Fn(c_int) -> bool) {
     if !running::concurrent() || timeout == 0 || ready(0) {
         return;
     }
     if running::is_watched() && !running::has_threads() {
-        // It waits for input or for the timer, whichever comes first: who knows.
+        // It waits for input or the timer, whichever comes first, which is not deterministic.
         unknown(reason::TIMER, std::ptr::null());
         timers::leave_to_kernel();
         return;
@@ -39,7 +39,7 @@ pub(crate) fn others_first(timeout: c_int, ready: impl Fn(c_int) -> bool) {
     }
     give_way();
     if exploring() {
-        // Which of them goes on is not this thread's to say.
+        // The scheduler decides which of them runs.
         return;
     }
     let times = if timeout < 0 { MOST_TIMES } else { (timeout / MILLISECONDS).min(MOST_TIMES) };
@@ -51,9 +51,9 @@ pub(crate) fn others_first(timeout: c_int, ready: impl Fn(c_int) -> bool) {
     }
 }
 
-/// Is it a pipe, a socket or the like, through which threads may talk to each other? What is printed is not.
+/// Is it a pipe, a socket or the like, through which threads may communicate? Standard streams do not count.
 fn is_channel(descriptor: c_int) -> bool {
-    // SAFETY: plain data, which the kernel fills.
+    // SAFETY: plain data, which the kernel fills in.
     let mut facts: libc::stat = unsafe { std::mem::zeroed() };
     let arguments = [descriptor as usize, &raw mut facts as usize, 0, 0, 0, 0];
     // SAFETY: asks only.
@@ -61,14 +61,14 @@ fn is_channel(descriptor: c_int) -> bool {
     known && matches!(facts.st_mode & libc::S_IFMT, libc::S_IFIFO | libc::S_IFSOCK | 0)
 }
 
-/// Before a call that sends something through a descriptor, or receives it: another thread may wait for that.
+/// Called before sending or receiving through a descriptor, which another thread may be waiting for.
 pub(crate) fn others_may_wait_for(descriptor: c_int) {
     if running::concurrent() && is_channel(descriptor) {
         through_kernel();
     }
 }
 
-/// Before a call that waits for a descriptor.
+/// Called before a call that waits for a descriptor.
 pub(crate) fn others_first_for(descriptor: c_int, timeout: c_int) {
     others_may_wait_for(descriptor);
     // SAFETY: asks only.
@@ -80,14 +80,14 @@ pub(crate) fn others_first_for(descriptor: c_int, timeout: c_int) {
     others_first(timeout, |milliseconds| is_ready(descriptor, milliseconds));
 }
 
-/// Can a descriptor be read within so many milliseconds?
+/// Does a descriptor become readable within this many milliseconds?
 fn is_ready(descriptor: c_int, timeout: c_int) -> bool {
     let mut wanted = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
-    // SAFETY: asks only; by the system call, since the function is interposed.
+    // SAFETY: a query; a raw system call, because the function is interposed.
     unsafe { libc::syscall(libc::SYS_poll, &raw mut wanted, 1usize, timeout as usize) != 0 }
 }
 
-/// Calls a function with volatile memory where it was given PM, and stores as many bytes as it says that it left there.
+/// Calls a function with volatile memory in place of a PM argument, then stores as many bytes as it says it wrote.
 pub(crate) unsafe fn through_volatile<R>(
     place: *mut c_void,
     bytes: usize,
@@ -127,7 +127,7 @@ unsafe fn wait_for_events(
     }
 }
 
-/// Accepts a connection; the peer's address may go to PM, and how long it is.
+/// Accepts a connection; the peer's address and its length may go to PM.
 unsafe fn accept_with(
     from: *mut sockaddr,
     size: *mut socklen_t,
@@ -153,7 +153,7 @@ unsafe fn accept_with(
     }
 }
 
-/// Waits for descriptors; what is said of them may go to PM.
+/// Waits for descriptors; the results may go to PM.
 pub(crate) unsafe fn wait_for_descriptors(
     descriptors: *mut libc::pollfd,
     count: libc::nfds_t,
@@ -170,7 +170,7 @@ pub(crate) unsafe fn wait_for_descriptors(
     }
 }
 
-/// The same for three sets of descriptors, any of which may be missing.
+/// The same for three descriptor sets, each of which may be null.
 pub(crate) unsafe fn wait_for_sets(
     sets: [*mut c_void; 3],
     site: *const Site,
@@ -189,7 +189,7 @@ pub(crate) unsafe fn wait_for_sets(
     }
 }
 
-/// A time as milliseconds, rounded up; forever if there is none.
+/// A time in milliseconds, rounded up; forever if there is none.
 unsafe fn milliseconds(time: *const libc::timespec, site: *const Site) -> c_int {
     if time.is_null() {
         return -1;
@@ -232,7 +232,7 @@ replace! {
     |site| {
         let most = milliseconds(timeout, site);
         wait_for_descriptors(descriptors, count, site, |descriptors| {
-            // SAFETY: the same descriptors, asked for a moment.
+            // SAFETY: the same descriptors, polled briefly.
             others_first(most, |wait| unsafe { libc::syscall(libc::SYS_poll, descriptors, count, wait as usize) != 0 });
             real(descriptors, count, timeout, mask)
         })

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //!
-//! All functions want pointers that the program vouches for, as it would to the C library.
+//! Every function requires pointers that the program vouches for, as it would to the C library.
 
 use std::ffi::{c_double, c_int, c_long};
 use std::ptr::null_mut;
@@ -22,8 +22,8 @@ unsafe fn at(text: Text, index: usize) -> Wide {
     unsafe { text.add(index).read_volatile() }
 }
 
-/// The first character at which `stop` says so, all up to there being ready for reading; `most` if there is
-/// none before.
+/// The first character at which `stop` returns true, or `most` if there is none before; everything up to there is then
+/// ready for reading.
 unsafe fn scan(text: Text, most: usize, site: *const Site, stop: impl Fn(Wide) -> bool) -> usize {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -39,7 +39,7 @@ unsafe fn scan(text: Text, most: usize, site: *const Site, stop: impl Fn(Wide) -
     }
 }
 
-/// The length of a string, which is then ready for reading with its end.
+/// The length of a string, which is then ready for reading including its terminator.
 unsafe fn length(text: Text, site: *const Site) -> usize {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe { scan(text, usize::MAX, site, |character| character == 0) }
@@ -59,7 +59,7 @@ unsafe fn fill(to: *mut Wide, character: Wide, count: usize, site: *const Site) 
     }
 }
 
-/// Makes ready for reading what shows the order of two ranges.
+/// Makes ready for reading the characters that decide the order of two ranges.
 unsafe fn compare(one: Text, other: Text, most: usize, ends_at_zero: bool, site: *const Site) {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -73,7 +73,7 @@ unsafe fn compare(one: Text, other: Text, most: usize, ends_at_zero: bool, site:
     }
 }
 
-/// Copies at most `most` characters of a string and fills up with zeros; gives how many are none.
+/// Copies at most `most` characters of a string and pads with zeros; returns the number of non-zero ones.
 unsafe fn copy_padded(to: *mut Wide, from: Text, most: usize, site: *const Site) -> usize {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
@@ -94,7 +94,7 @@ unsafe fn append(to: *mut Wide, from: Text, most: usize, site: *const Site) {
     }
 }
 
-/// Reads a number from a text with `parse`, which writes where it ended.
+/// Parses a number with `parse`, which writes where it stopped.
 unsafe fn number<T>(text: Text, end: *mut Text, site: *const Site, parse: impl Fn(*mut Text) -> T) -> T {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {

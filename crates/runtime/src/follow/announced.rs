@@ -1,4 +1,4 @@
-//! Whether an access to PM is to be recorded, and where it is.
+//! Whether an access to PM must be recorded, and for which place.
 
 use std::ffi::c_int;
 
@@ -7,20 +7,20 @@ use crashproof_protocol::abi::Site;
 use super::moved;
 use crate::{assembly, callers, protection, session};
 
-/// Is what touches PM now to go unrecorded?
+/// Should PM accesses go unrecorded at the moment?
 pub(crate) fn is_announced() -> bool {
     !session::recording() || protection::works_for_runtime()
 }
 
-/// Where an instruction is in the program. What the runtime does with the program's pointers it does for the innermost
-/// call from rebuilt code, or from any code if there is none.
+/// The place of an instruction. What the runtime does with the program's pointers is attributed to the innermost call
+/// from rebuilt code, or from any code if there is none.
 pub(crate) fn place(instruction: usize) -> *const Site {
     let instruction = moved::original(instruction);
     if !callers::is_in_runtime(instruction) {
         return assembly::site().unwrap_or_else(|| callers::place(instruction));
     }
     let mut frames = [std::ptr::null_mut(); 64];
-    // SAFETY: there is room for so many frames.
+    // SAFETY: the buffer has room for that many frames.
     let depth = unsafe { libc::backtrace(frames.as_mut_ptr(), frames.len() as c_int) }.max(0) as usize;
     let frames =
         frames[..depth].iter().map(|frame| *frame as usize).skip_while(|frame| *frame != instruction);

@@ -1,4 +1,4 @@
-//! Instructions that were moved, and ask whether their operand is in PM: their code, and what it calls.
+//! Code generated for moved instructions: it checks whether their operand is in PM, and calls the runtime if so.
 
 use crashproof_protocol::abi::Site;
 use iced_x86::{FlowControl, Mnemonic, Register};
@@ -10,8 +10,7 @@ use super::moved::Head;
 use super::trampoline::{Stored, complete};
 use crate::{access, callers, raw};
 
-/// An instruction that asks: what it does, and room for its operand. The instruction addresses the buffer relative to
-/// itself.
+/// Data of a checking instruction: what it does, and a buffer for its operand, which it addresses relative to itself.
 #[repr(C, align(64))]
 struct Asking {
     buffer: [u8; 64],
@@ -27,7 +26,7 @@ struct Asking {
     kind: Kind,
 }
 
-/// Code as it is written.
+/// Emits code.
 pub(crate) struct Writer {
     pub(crate) at: usize,
     pub(crate) end: usize,
@@ -38,13 +37,13 @@ impl Writer {
         if self.at + bytes.len() > self.end {
             return None;
         }
-        // SAFETY: within the zone, which nobody runs yet.
+        // SAFETY: within the zone, which no thread runs yet.
         unsafe { raw::copy(self.at as *mut u8, bytes.as_ptr(), bytes.len()) };
         self.at += bytes.len();
         Some(())
     }
 
-    /// An instruction that ends in an address relative to its end.
+    /// Emits an instruction that ends in an address relative to its end.
     pub(crate) fn relative(&mut self, bytes: &[u8], target: usize) -> Option<()> {
         let offset = (target as i64).wrapping_sub((self.at + bytes.len() + 4) as i64);
         self.bytes(bytes)?;
@@ -56,16 +55,17 @@ impl Writer {
     }
 }
 
-/// Saves what the code below uses: below the red zone, `rax`, the flags, `rcx`.
+/// Saves what the code below uses, beyond the red zone: `rax`, the flags, `rcx`.
 const SAVE: &[u8] = &[0x48, 0x8d, 0x64, 0x24, 0x80, 0x50, 0x9f, 0x0f, 0x90, 0xc0, 0x50, 0x51];
 /// Restores it.
 const RESTORE: &[u8] = &[0x59, 0x58, 0x04, 0x7f, 0x9e, 0x58, 0x48, 0x8d, 0xa4, 0x24, 0x80, 0x00, 0x00, 0x00];
-/// `mov rax, [rsp + 16]`: as it was before.
+/// `mov rax, [rsp + 16]`: the saved value of `rax`.
 const RELOAD: &[u8] = &[0x48, 0x8b, 0x44, 0x24, 0x10];
 /// `mov rax, rcx; shr rax, 44; cmp eax, 1`, then `je`.
 const IN_WINDOW: &[u8] = &[0x48, 0x89, 0xc8, 0x48, 0xc1, 0xe8, 0x2c, 0x83, 0xf8, 0x01, 0x0f, 0x84];
 
-/// Writes what an instruction needs to ask; gives where, or none within if it cannot touch PM, or must fault.
+/// Emits the data an instruction needs for its check, and returns its address; an inner `None` if the instruction
+/// cannot touch PM or must fault.
 pub(crate) fn write_operand(instruction: &Instructed, writer: &mut Writer) -> Option<Option<usize>> {
     let Some(operand) = instruction.shape() else { return Some(None) };
     let flush = match instruction.mnemonic() {
@@ -109,12 +109,12 @@ pub(crate) fn write_operand(instruction: &Instructed, writer: &mut Writer) -> Op
         flush,
         kind: if instruction.is_non_temporal() { Kind::NonTemporalStore } else { Kind::Store },
     };
-    // SAFETY: within the zone, aligned.
+    // SAFETY: within the zone, and aligned.
     unsafe { (at as *mut Asking).write(asking) };
     Some(Some(at))
 }
 
-/// An instruction as it was: what it addresses relative to itself stays where it is.
+/// Emits an instruction unchanged, except that it still addresses the same memory relative to itself.
 pub(crate) fn write_moved(writer: &mut Writer, instruction: &Instructed) -> Option<()> {
     let decoded = &instruction.decoded;
     let code = &instruction.bytes[..decoded.len()];
@@ -139,7 +139,7 @@ pub(crate) fn write_moved(writer: &mut Writer, instruction: &Instructed) -> Opti
     }
 }
 
-/// An instruction that looks first whether its operand is in PM.
+/// Emits an instruction that first checks whether its operand is in PM.
 pub(crate) fn write_asking(
     writer: &mut Writer,
     instruction: &Instructed,
@@ -156,7 +156,7 @@ pub(crate) fn write_asking(
     let mut address = [0; 2 * LONGEST];
     let length = instruction.address_to_rcx(&mut address)?;
     writer.bytes(&address[..length])?;
-    // Behind the way of an operand elsewhere, which is short.
+    // Comes after the path for an operand elsewhere, which is short.
     let mut moved = [0; 2 * LONGEST];
     let moved_length = instruction.decoded.len();
     let slow = writer.at + IN_WINDOW.len() + 4 + RESTORE.len() + moved_length + 5;
@@ -187,13 +187,14 @@ pub(crate) fn write_asking(
         writer.relative(&[0xff, 0x15], function(std::mem::offset_of!(Head, tell)))?;
         writer.bytes(RESTORE)?;
     }
-    // The way of an operand elsewhere goes on here.
+    // The path for an operand elsewhere continues here.
     let here = writer.at;
     let mut back = Writer { at: around, end: around + 5 };
     back.relative(&[0xe9], here)
 }
 
-/// Saves all that a function may change, aligns the stack, and calls it with what `rax` and `rcx` hold, or the saved flags.
+/// Saves everything a function may change, aligns the stack, and calls it with the values of `rax` and `rcx`, or with
+/// the saved flags.
 macro_rules! call_from_patch {
     ($name:ident, $function:ident, $second:literal) => {
         #[unsafe(naked)]
@@ -212,7 +213,7 @@ macro_rules! call_from_patch {
                 $second,
                 "sub rsp, 3072",
                 "and rsp, -64",
-                // The header must be zero but for what is saved.
+                // The header must be zero except for what is saved.
                 "xor eax, eax",
                 "mov [rsp + 512], rax",
                 "mov [rsp + 520], rax",
@@ -247,12 +248,12 @@ macro_rules! call_from_patch {
 }
 
 call_from_patch!(ask, ask_about, "mov rsi, rcx");
-// Behind the registers and the return address are `rcx` and the flags.
+// Above the registers and the return address are `rcx` and the flags.
 call_from_patch!(tell, tell_of, "mov rsi, [rbp + 80]");
 
-/// Before an instruction with its operand in PM: what it reads goes to its buffer.
+/// Called before an instruction whose operand is in PM: loads the operand into its buffer.
 unsafe extern "C" fn ask_about(asking: *mut Asking, address: u64) {
-    // SAFETY: code in the zone passes its own data; the program would access the operand itself.
+    // SAFETY: code in the zone passes its own data; the program itself would access the operand.
     unsafe {
         let Asking { bytes, site, reads, flush, .. } = *asking;
         let announced = is_announced();
@@ -262,7 +263,7 @@ unsafe extern "C" fn ask_about(asking: *mut Asking, address: u64) {
             }
             return;
         }
-        // Another thread may run until this returns, and use the same data.
+        // Until this returns another thread may run, and use the same data.
         if reads && !announced && bytes <= 8 {
             let value = access::load(address, bytes, site);
             raw::poke(&raw const (*asking).before as u64, 8, value);
@@ -277,11 +278,11 @@ unsafe extern "C" fn ask_about(asking: *mut Asking, address: u64) {
     }
 }
 
-/// Behind an instruction that stores: what it left in its buffer goes to PM.
+/// Called after a storing instruction: stores the content of its buffer to PM.
 unsafe extern "C" fn tell_of(asking: *const Asking, flags: u64) {
-    // Of the flags as `lahf` has them.
+    // Position of the zero flag in `ah` after `lahf`.
     const ZERO: u64 = 0x4000;
-    // SAFETY: code in the zone passes its own data; the program would access the operand itself.
+    // SAFETY: code in the zone passes its own data; the program itself would access the operand.
     unsafe {
         let Asking { buffer, before, address, bytes, site, conditional, compares, kind, .. } = *asking;
         if is_announced() {

@@ -1,18 +1,20 @@
-//! Instructions that were replaced by breakpoints, and what they were.
+//! Instructions replaced by breakpoints, and their original bytes.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::settled;
+
 const PAGE: usize = 4096;
 
-/// Places of breakpoints, by address: the address and the byte that was there.
+/// Slots of the table, which is indexed by address and holds the address and the original byte.
 const PLACES: usize = 1 << 16;
 static TABLE: AtomicUsize = AtomicUsize::new(0);
-/// Gets memory for the table; false if there is none.
+/// Allocates the table; `false` if there is no memory.
 pub(crate) fn prepare() -> bool {
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: new memory, all zeros, which is an empty table.
+    // SAFETY: a fresh mapping of zeros, which is an empty table.
     unsafe {
         let table = libc::mmap(std::ptr::null_mut(), PLACES * size_of::<Place>(), rights, flags, -1, 0);
         if table == libc::MAP_FAILED {
@@ -21,6 +23,15 @@ pub(crate) fn prepare() -> bool {
         TABLE.store(table as usize, Relaxed);
     }
     true
+}
+
+/// Most of what it will hold is there: children are not to inherit it page by page.
+pub(crate) fn settle() {
+    let table = TABLE.load(Relaxed);
+    if table != 0 {
+        // SAFETY: all of the table, and nobody uses it meanwhile.
+        unsafe { settled::settle(table, PLACES * size_of::<Place>()) };
+    }
 }
 
 #[repr(C)]
@@ -36,7 +47,7 @@ fn place(address: usize) -> Option<&'static mut Place> {
     }
     let first = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
     for at in first..first + PLACES {
-        // SAFETY: within the table; only the running thread comes here.
+        // SAFETY: within the table; only the running thread uses it.
         let place = unsafe { &mut *table.add(at % PLACES) };
         if place.address == address || place.address == 0 {
             return Some(place);
@@ -45,7 +56,7 @@ fn place(address: usize) -> Option<&'static mut Place> {
     None
 }
 
-/// Puts back what was there before breakpoints, in a copy of code.
+/// Restores the original bytes in a copy of code.
 pub(crate) fn restore(at: usize, code: &mut [u8]) {
     for (offset, byte) in code.iter_mut().enumerate().filter(|(_, byte)| **byte == 0xcc) {
         if let Some(place) = place(at + offset).filter(|place| place.address == at + offset) {
@@ -54,12 +65,12 @@ pub(crate) fn restore(at: usize, code: &mut [u8]) {
     }
 }
 
-/// Is there a breakpoint of ours at an address?
+/// Is there a breakpoint of ours at this address?
 pub(crate) fn is_at(address: usize) -> bool {
     place(address).is_some_and(|place| place.address == address)
 }
 
-/// Makes instructions breakpoints; they are in order, or one.
+/// Replaces instructions by breakpoints; the addresses are sorted.
 pub(crate) fn set(addresses: &[usize]) -> bool {
     for address in addresses {
         let Some(place) = place(*address) else { return false };
@@ -67,7 +78,7 @@ pub(crate) fn set(addresses: &[usize]) -> bool {
             continue;
         }
         let page = address / PAGE * PAGE;
-        // SAFETY: code, which stays executable all the while; only this thread runs.
+        // SAFETY: code, which stays executable throughout; only this thread runs.
         unsafe {
             let write = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
             if libc::syscall(libc::SYS_mprotect, page, PAGE, write) != 0 {
@@ -82,14 +93,14 @@ pub(crate) fn set(addresses: &[usize]) -> bool {
     true
 }
 
-/// The instruction is as it was, and runs unseen from now on.
+/// Restores the instruction, which then runs unseen.
 pub(crate) unsafe fn remove(at: usize) {
     let Some(place) = place(at) else { return };
     // SAFETY: as for this function.
     unsafe { write(at, place.original as u8) };
 }
 
-/// A breakpoint that was removed is there again.
+/// Restores a removed breakpoint.
 pub(crate) unsafe fn put_back(at: usize) {
     if is_at(at) {
         // SAFETY: as for this function.

@@ -1,18 +1,18 @@
 //! Fences do not fault, so they become breakpoints.
 //!
-//! A fence orders what came before it, whoever issued that: `sfence` and `mfence` are looked for in every module when it
-//! is loaded, locked instructions only in modules that touch PM (volatile code runs as it is otherwise, and what pthreads
-//! do is the runtime's anyway). Functions are known from unwind tables, which stripped libraries have, too; bytes that
-//! merely look like a fence are not where an instruction begins. Code that no table knows is decoded from where the
-//! function before it ends.
+//! A fence orders everything before it, no matter which module issued that. So `sfence` and `mfence` are searched for
+//! in every module when it is loaded, but locked instructions only in modules that touch PM: other volatile code runs
+//! unchanged, and the runtime handles pthreads anyway. Function boundaries come from unwind tables, which even stripped
+//! libraries have, so bytes that merely look like a fence are recognized as not starting an instruction. Code without
+//! unwind tables is decoded from the end of the previous function.
 //!
-//! What cannot be decoded (data among code), and code of no module, may hide fences. Then the verdict says so, and what
-//! such code flushes counts as complete at once: a missing fence there would be the checker's own mistake.
+//! Code that cannot be decoded (data among code) and code outside any module may hide fences. Then the verdict says so,
+//! and flushes by such code count as complete at once: otherwise the checker would report a missing fence that exists.
 //!
-//! Modules that come later are seen at the breakpoint that the loader offers to debuggers.
+//! Modules loaded later are found at the breakpoint that the loader provides for debuggers.
 //!
-//! Locked instructions on volatile memory are how threads talk to each other, too: they are steps that are explored. Programs
-//! in Rust have functions of their standard library in them that were not rebuilt ([`standard_library`]).
+//! Threads also communicate through locked instructions on volatile memory, so these become steps of the exploration.
+//! Rust programs contain functions of their standard library that were not rebuilt ([`standard_library`]).
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
@@ -38,13 +38,13 @@ const MODULES: usize = 128;
 pub(crate) struct Module {
     pub(crate) begin: usize,
     pub(crate) end: usize,
-    /// The table of functions for unwinding.
+    /// The function table for unwinding.
     functions: usize,
-    /// Are its locked instructions to be looked for once it touches PM?
+    /// Are its locked instructions searched for once it touches PM?
     locked: bool,
-    /// Is it the program's own, or does it call what is? Then its threads are followed.
+    /// Is it the program itself, or a module that calls back into it? Then its threads are followed.
     traced: bool,
-    /// Something like a fence in code that cannot be decoded; 0 if there is none.
+    /// Address of a possible fence in code that cannot be decoded; 0 if there is none.
     uncertain: usize,
 }
 
@@ -59,7 +59,7 @@ struct Modules {
 static KNOWN: RunningThreadCell<Modules> =
     RunningThreadCell::new(Modules { known: [NO_MODULE; MODULES], count: 0 });
 
-/// Was it said that code of no module touches PM?
+/// Has it been reported that code outside any module touches PM?
 static SAID_NO_MODULE: AtomicBool = AtomicBool::new(false);
 
 /// Where the loader stops for debuggers.
@@ -74,7 +74,7 @@ pub(crate) fn prepare() {
     stop_loader();
 }
 
-/// The loader's list of modules, as debuggers know it.
+/// The loader's list of modules, in the debugger interface.
 #[repr(C)]
 struct Debug {
     version: c_int,
@@ -97,12 +97,12 @@ fn stop_loader() {
 }
 
 fn look_for_modules() {
-    // SAFETY: asks for the modules; the function takes no notice of the pointer.
+    // SAFETY: visits the modules; the callback ignores the pointer.
     unsafe { libc::dl_iterate_phdr(Some(visit), std::ptr::null_mut()) };
 }
 
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, _: *mut c_void) -> c_int {
-    // SAFETY: the loader passes a valid description with a name and so many headers.
+    // SAFETY: the loader passes a valid description with a name and that many headers.
     let (info, headers, name) = unsafe {
         let info = &*info;
         let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
@@ -128,10 +128,10 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, _: *mut 
     if known || begin >= end || own {
         return 0;
     }
-    // The loader itself, and the kernel's: they do not touch PM for the program.
+    // The loader itself and the vDSO do not touch PM for the program.
     let ignored = contains(b"vdso") || contains(b"/ld-linux");
     let locked = !ignored && !contains(b"/libc.so") && !modules::is_instrumented(begin as *const c_void);
-    // Of the distribution's libraries, those that run the program's threads: the others lock what they share.
+    // Of the distribution's libraries, the ones that run the program's threads; the others lock their shared data.
     const THREADS: [&[u8]; 5] = [b"/libstdc++", b"/libgomp", b"/libgcc_s", b"/libc++", b"/libomp"];
     let system = [&b"/lib/"[..], b"/lib64/", b"/usr/lib"].iter().any(|directory| name.starts_with(directory));
     let traced = locked && (!system || THREADS.iter().any(|part| contains(part)));
@@ -159,7 +159,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, _: *mut 
     0
 }
 
-/// Called when a child of the checker begins: what its modules may hide belongs to the verdict.
+/// Called when a child of the checker starts: fences its modules may hide affect the verdict.
 pub(crate) fn start() {
     let count = KNOWN.with(|known| known.count);
     for index in 0..count {
@@ -173,11 +173,11 @@ fn say_uncertain(module: &Module) {
     }
 }
 
-/// Functions that unwind tables know of: from the start of one to the start of the next. What is before the first is one,
-/// too, and so is a module without tables.
+/// The function around an address, according to the unwind tables: from its start to the start of the next. Code before
+/// the first function counts as one, and so does a module without tables.
 pub(crate) fn function_around(module: &Module, address: usize) -> (usize, usize) {
     let Some((table, count)) = table_of(module) else { return (module.begin, module.end) };
-    // SAFETY: the table has so many entries.
+    // SAFETY: the table has that many entries.
     let start = |index: usize| unsafe { start_of(module, table, index) };
     let (mut low, mut high) = (0, count);
     while low < high {
@@ -193,13 +193,13 @@ pub(crate) fn function_around(module: &Module, address: usize) -> (usize, usize)
     (begin, end.min(module.end))
 }
 
-/// The sorted table behind the header of the unwind tables, in the one form that linkers write.
+/// The sorted table that follows the header of the unwind tables, in the only encoding that linkers emit.
 fn table_of(module: &Module) -> Option<(usize, usize)> {
     if module.functions == 0 {
         return None;
     }
     let header = module.functions as *const u8;
-    // SAFETY: the module says that the header is there.
+    // SAFETY: the module header guarantees that it is there.
     unsafe {
         let kinds = [header.read(), header.add(2).read(), header.add(3).read()];
         // The pointer before the count has four bytes.
@@ -217,7 +217,7 @@ unsafe fn start_of(module: &Module, table: usize, index: usize) -> usize {
 
 /// The code of a module.
 pub(crate) fn code(begin: usize, end: usize) -> &'static [u8] {
-    // SAFETY: the module is loaded; if it goes, nobody comes back here.
+    // SAFETY: the module is loaded; if it is unloaded, its code is not read again.
     unsafe { std::slice::from_raw_parts(begin as *const u8, end - begin) }
 }
 
@@ -228,12 +228,12 @@ fn is_fence(instruction: &Instruction) -> bool {
 fn is_locked(instruction: &Instruction) -> bool {
     let exchanges = instruction.mnemonic() == Mnemonic::Xchg
         && (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
-    // Thread-local memory is nobody else's business.
+    // No other thread accesses thread-local memory.
     let local = matches!(instruction.memory_segment(), Register::FS | Register::GS);
     (instruction.has_lock_prefix() || exchanges) && !local
 }
 
-/// A few addresses at a time, without allocation.
+/// A small batch of addresses, without allocation.
 struct Batch {
     addresses: [usize; 256],
     count: usize,
@@ -258,14 +258,14 @@ impl Batch {
     }
 }
 
-/// Makes breakpoints of the instructions in a function that are wanted. Gives how far it could be decoded.
+/// Replaces the wanted instructions of a function by breakpoints. Returns the address up to which it could be decoded.
 fn sweep(begin: usize, end: usize, wanted: impl Fn(&Instruction) -> bool, batch: &mut Batch) -> usize {
     let mut decoder = Decoder::with_ip(64, code(begin, end), begin as u64, DecoderOptions::NONE);
     let mut instruction = Instruction::default();
     while decoder.can_decode() {
         decoder.decode_out(&mut instruction);
         if instruction.is_invalid() {
-            // Data, or what this decoder does not know: the rest is uncertain.
+            // Data, or an instruction the decoder does not know: the rest is uncertain.
             return instruction.ip() as usize;
         }
         if wanted(&instruction) {
@@ -275,7 +275,8 @@ fn sweep(begin: usize, end: usize, wanted: impl Fn(&Instruction) -> bool, batch:
     end
 }
 
-/// Gives something like a fence that may or may not be one; 0 if there is none.
+/// Replaces a module's fences by breakpoints. Returns the address of a possible fence that could not be decoded; 0 if
+/// there is none.
 fn sweep_fences(module: &Module) -> usize {
     let bytes = code(module.begin, module.end);
     let mut batch = Batch::new();
@@ -298,16 +299,16 @@ fn sweep_fences(module: &Module) -> usize {
     uncertain
 }
 
-/// What is known of the fences of code that touches PM.
+/// Whether the fences of code that touches PM are known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fences {
-    /// They are breakpoints.
+    /// All are breakpoints.
     Found,
-    /// Some may have been missed.
+    /// Some may be missing.
     Uncertain,
 }
 
-/// Code at an address touches PM: the locked instructions of its module are looked for, the first time.
+/// Code at this address touches PM; the first time, its module's locked instructions are searched for.
 pub(crate) fn first_touch(at: usize, address: u64) -> Fences {
     let module = KNOWN.with(|known| {
         let count = known.count;
@@ -315,8 +316,8 @@ pub(crate) fn first_touch(at: usize, address: u64) -> Fences {
         found.map(|module| (std::mem::take(&mut module.locked), *module))
     });
     let Some((sweeps, module)) = module else {
-        // The runtime's own is not in the list, nor what it writes to let an instruction run elsewhere, nor code that
-        // was rebuilt and announces its fences.
+        // Not in the list: the runtime's own code, the trampolines it writes, and rebuilt code that announces its
+        // fences.
         if callers::is_in_runtime(at)
             || callers::is_instrumented(at)
             || trampoline::is_code(at)
@@ -341,17 +342,17 @@ pub(crate) fn first_touch(at: usize, address: u64) -> Fences {
     if module.uncertain != 0 { Fences::Uncertain } else { Fences::Found }
 }
 
-/// Is the code at an address followed instruction by instruction while schedules are explored?
+/// Is the code at this address single-stepped while schedules are explored?
 pub(crate) fn is_traced(at: usize) -> bool {
     module_of(at).is_some_and(|module| module.traced)
 }
 
-/// Is an instruction one that becomes a breakpoint?
+/// Should an instruction become a breakpoint?
 pub(crate) fn is_breakpoint(instruction: &Instruction) -> bool {
     is_fence(instruction) || is_locked(instruction)
 }
 
-/// The module that an address is in.
+/// The module that contains an address.
 pub(crate) fn module_of(at: usize) -> Option<Module> {
     KNOWN.with(|known| {
         let count = known.count;
@@ -359,7 +360,7 @@ pub(crate) fn module_of(at: usize) -> Option<Module> {
     })
 }
 
-/// Looks for locked instructions as if the code at an address had touched PM.
+/// Searches for locked instructions as if the code at this address had touched PM.
 pub(crate) fn sweep_locked_of(at: usize) {
     let module = KNOWN.with(|known| {
         let count = known.count;
@@ -377,7 +378,7 @@ pub(crate) fn sweep_locked_of(at: usize) {
     }
 }
 
-/// Goes through a module's functions, and what lies between them.
+/// Visits a module's functions, and the code between them.
 pub(crate) fn each_function(module: &Module, mut visit: impl FnMut(usize, usize)) {
     let mut at = module.begin;
     while at < module.end {
@@ -387,13 +388,13 @@ pub(crate) fn each_function(module: &Module, mut visit: impl FnMut(usize, usize)
     }
 }
 
-/// Makes breakpoints of a module's locked instructions. Gives where it cannot be decoded, if anywhere.
+/// Replaces a module's locked instructions by breakpoints. Returns the address from which it cannot be decoded, if any.
 fn sweep_locked(module: &Module) -> Option<usize> {
     let mut batch = Batch::new();
     let mut undecoded = None;
     each_function(module, |begin, end| {
         let decoded = sweep(begin, end, is_locked, &mut batch);
-        // Without locked instructions in what is left, nothing is missed.
+        // Nothing is missed if the rest has no lock prefix.
         if decoded < end && code(decoded, end).iter().any(|byte| matches!(byte, 0xf0 | 0x86 | 0x87)) {
             undecoded = undecoded.or(Some(decoded));
         }
@@ -402,7 +403,7 @@ fn sweep_locked(module: &Module) -> Option<usize> {
     undecoded
 }
 
-/// A breakpoint: does what stood there. False if it is none of ours.
+/// Emulates the instruction a breakpoint replaced. `false` if the breakpoint is not ours.
 ///
 /// # Safety
 ///
@@ -412,10 +413,10 @@ pub(crate) unsafe fn perform(context: &mut libc::ucontext_t) -> bool {
     if !breakpoints::is_at(at) {
         return false;
     }
-    // SAFETY: code that is running; the program would access its operands itself.
+    // SAFETY: code that is running; the program itself would access its operands.
     unsafe {
         if at == LOADER_STOP.load(Relaxed) {
-            // Places in new modules are known first.
+            // Learns the places of new modules first.
             callers::look_again();
             look_for_modules();
             // The function does nothing but return.
@@ -433,7 +434,8 @@ pub(crate) unsafe fn perform(context: &mut libc::ucontext_t) -> bool {
             _ => None,
         };
         if let Some(kind) = kind {
-            // Rebuilt code tells of the fences in assembly that the plugin understands; only others leave anything pending.
+            // Rebuilt code announces the fences in assembly that the plugin understands; only unannounced ones leave
+            // anything pending.
             let told = callers::is_instrumented(at) && !current(|thread| thread.unfenced);
             if !announced && !told {
                 access::fence(kind, site);
@@ -448,7 +450,7 @@ pub(crate) unsafe fn perform(context: &mut libc::ucontext_t) -> bool {
             }
             Some(operand) => {
                 if !announced && is_told_of_exchange(operand.address) {
-                    // Rebuilt code among that of the standard library: it tells itself.
+                    // Rebuilt code within a standard-library function: it announces its own accesses.
                     breakpoints::remove(at);
                     *register(context, libc::REG_RIP) = at as i64;
                     return true;

@@ -1,4 +1,4 @@
-//! What an instruction does to memory.
+//! Decodes instructions, and describes their memory accesses.
 
 use std::ffi::c_int;
 
@@ -11,12 +11,12 @@ use super::breakpoints;
 use crate::cell::RunningThreadCell;
 use crate::fixed;
 
-/// A register of the program where it was interrupted.
+/// A register of the interrupted program.
 pub(crate) fn register(context: &mut libc::ucontext_t, which: c_int) -> &mut i64 {
     &mut context.uc_mcontext.gregs[which as usize]
 }
 
-/// Where a general register is in the context of a signal.
+/// The index of a general-purpose register in a signal context.
 pub(crate) fn index_of(register: Register) -> Option<c_int> {
     Some(match register {
         Register::RAX => libc::REG_RAX,
@@ -39,25 +39,25 @@ pub(crate) fn index_of(register: Register) -> Option<c_int> {
     })
 }
 
-/// Kept, because making one allocates; created before the program runs.
+/// Kept because creating one allocates; created before the program runs.
 static FACTORY: RunningThreadCell<Option<InstructionInfoFactory>> = RunningThreadCell::new(None);
 
 pub(crate) fn prepare() {
     FACTORY.set(Some(InstructionInfoFactory::new()));
-    // The first use of the decoder makes its tables.
+    // The first use of the decoder builds its tables.
     Instructed::of(&[0x90], 0);
 }
 
-/// The longest there is.
+/// The longest x86 instruction.
 pub(crate) const LONGEST: usize = 15;
 
-/// A memory operand in PM, or the one of a locked instruction.
+/// A memory operand in PM, or the operand of a locked instruction.
 pub(crate) struct Operand {
     pub(crate) address: u64,
     pub(crate) bytes: u64,
     pub(crate) reads: bool,
     pub(crate) writes: bool,
-    /// Perhaps not all of it is written.
+    /// May be written only in part.
     pub(crate) conditional: bool,
 }
 
@@ -68,15 +68,15 @@ pub(crate) struct Instructed {
 }
 
 impl Instructed {
-    /// Decodes the instruction at an address; breakpoints of ours are what they stand for.
+    /// Decodes the instruction at an address, looking through breakpoints of ours.
     ///
     /// # Safety
     ///
-    /// There is code.
+    /// There is code at the address.
     pub(crate) unsafe fn decode(at: usize) -> Option<Instructed> {
         let mut bytes = [0; LONGEST];
         let on_page = 4096 - at % 4096;
-        // SAFETY: up to the end of the page; beyond only if the instruction goes on there.
+        // SAFETY: reads up to the end of the page, and beyond only if the instruction continues there.
         unsafe {
             let read = |bytes: &mut [u8]| {
                 for (offset, byte) in bytes.iter_mut().enumerate() {
@@ -120,7 +120,7 @@ impl Instructed {
         self.decoded.is_string_instruction()
     }
 
-    /// How many bytes come before the operation, but for the last prefix.
+    /// The number of bytes before the opcode, without the prefix that extends registers.
     fn prefixes(&self) -> usize {
         let is_prefix = |byte: &&u8| {
             matches!(**byte, 0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 | 0x64 | 0x65)
@@ -128,12 +128,12 @@ impl Instructed {
         self.bytes[..self.decoded.len()].iter().take_while(is_prefix).count()
     }
 
-    /// Does it go where memory says?
+    /// Does it jump to an address in memory?
     pub(crate) fn jumps(&self) -> bool {
         matches!(self.mnemonic(), Mnemonic::Call | Mnemonic::Jmp)
     }
 
-    /// A locked instruction: an exchange with memory always is one.
+    /// Is it a locked instruction? An exchange with memory always is.
     pub(crate) fn is_locked(&self) -> bool {
         self.decoded.has_lock_prefix() || self.mnemonic() == Mnemonic::Xchg && self.has_memory()
     }
@@ -165,14 +165,14 @@ impl Instructed {
         self.at
     }
 
-    /// What the instruction does to its explicit memory operand, wherever that is.
+    /// How the instruction accesses its explicit memory operand, wherever that is.
     pub(crate) fn shape(&self) -> Option<Operand> {
-        // SAFETY: plain data may be zero.
+        // SAFETY: all-zero bytes are a valid value of this plain data.
         let mut nowhere: libc::ucontext_t = unsafe { std::mem::zeroed() };
         self.operand(&mut nowhere)
     }
 
-    /// Where the displacement of an operand is that is relative to the instruction: in this one, or once it was moved so.
+    /// Offset of a displacement relative to the instruction, before or after [`Self::moved_to`].
     pub(crate) fn displacement(&self) -> Option<usize> {
         self.operation().map(|(_, form)| form + 1)
     }
@@ -183,14 +183,14 @@ impl Instructed {
         let bytes = &self.bytes[..self.decoded.len()];
         // Bits that extend index and base.
         let extends = match bytes[start] {
-            // The long forms have them inverted.
+            // VEX and EVEX prefixes have them inverted.
             0xc5 => 0,
             0xc4 | 0x62 => !(bytes[start + 1] >> 5) & 3,
             byte if (0x40..0x50).contains(&byte) => byte & 3,
             _ => 0,
         };
         let (mode, operand) = (bytes[form] >> 6, bytes[form] & 7);
-        // Vectors of 64 bytes have displacements of their own unit.
+        // Displacements of 64-byte vectors count in units of the vector size.
         let scaled = bytes[start] == 0x62 && mode == 1;
         let indexed = usize::from(operand == 4);
         let wide = mode == 2 || mode == 0 && (operand == 4 && bytes[form + 1] & 7 == 5);
@@ -221,7 +221,7 @@ impl Instructed {
     /// The explicit memory operand, if it is the only one in PM and its size is known.
     pub(crate) fn operand(&self, context: &mut libc::ucontext_t) -> Option<Operand> {
         let decoded = &self.decoded;
-        // Addresses of 32 bits.
+        // 32-bit addressing.
         let narrow = self.bytes[..self.prefixes()].contains(&0x67);
         if !self.has_memory() || decoded.is_vsib() || narrow {
             return None;
@@ -240,19 +240,19 @@ impl Instructed {
             for memory in info.used_memory() {
                 let address = memory.virtual_address(0, |register, _, _| value(register))?;
                 let bytes = memory.memory_size().size() as u64;
-                // An address relative to the instruction is given without it.
+                // The decoder already resolves addresses relative to the instruction.
                 let base = Some(decoded.memory_base()).filter(|_| !decoded.is_ip_rel_memory_operand());
                 let explicit = memory.base() == base.unwrap_or(Register::None)
                     && memory.index() == decoded.memory_index()
                     && memory.displacement() == decoded.memory_displacement64();
                 if !explicit {
-                    // A stack in PM.
+                    // The stack is in PM.
                     if is_pm(address) {
                         return None;
                     }
                     continue;
                 }
-                // The decoder takes some masked stores for whole ones.
+                // The decoder treats some masked stores as whole ones.
                 let masked = decoded.op_mask() != Register::None
                     || matches!(
                         decoded.mnemonic(),
@@ -276,8 +276,8 @@ impl Instructed {
         })
     }
 
-    /// Calls `each` with whatever memory the instruction accesses, but for thread-local memory: address, bytes, and whether
-    /// it stores there.
+    /// Calls `each` for every memory access of the instruction except thread-local ones: address, bytes, and whether it
+    /// is a store.
     pub(crate) fn accesses(&self, context: &mut libc::ucontext_t, mut each: impl FnMut(u64, u64, bool)) {
         let registers = context.uc_mcontext.gregs;
         let value = |register: Register| match index_of(register.full_register()) {
@@ -301,8 +301,8 @@ impl Instructed {
         });
     }
 
-    /// A register that the instruction neither reads nor writes, among those that need no further prefix as a base:
-    /// its number in encodings, and in contexts.
+    /// A register the instruction neither reads nor writes, among those usable as a base without a further prefix: its
+    /// number in encodings, and in contexts.
     pub(crate) fn free_register(&self) -> Option<(u8, c_int)> {
         const CANDIDATES: [(u8, Register); 6] = [
             (0, Register::RAX),
@@ -322,8 +322,7 @@ impl Instructed {
         })
     }
 
-    /// Where the operation begins, behind its prefixes but with the one that extends registers, and where the byte is
-    /// that says what kind of operand it has.
+    /// The offset of the opcode, including the prefix that extends registers, and the offset of the ModRM byte.
     fn operation(&self) -> Option<(usize, usize)> {
         let bytes = &self.bytes[..self.decoded.len()];
         let prefixes = self.prefixes();
@@ -338,7 +337,7 @@ impl Instructed {
                     (0x0f, Some(0x38 | 0x3a)) => at + 3,
                     (0x0f, Some(0x0f)) => return None,
                     (0x0f, _) => at + 2,
-                    // An absolute address instead of an operand.
+                    // An absolute address instead of a ModRM operand.
                     (0xa0..=0xa3, _) => return None,
                     _ => at + 1,
                 }
@@ -348,13 +347,13 @@ impl Instructed {
     }
 
     /// The same instruction with its memory operand at the address in a register. Number 5 makes it relative to the
-    /// instruction: four bytes are still to be inserted then.
+    /// instruction, with the four-byte displacement still to be filled in.
     pub(crate) fn moved_to(&self, base: u8, code: &mut [u8]) -> Option<usize> {
         let bytes = &self.bytes[..self.decoded.len()];
         let mut start = bytes.to_owned_array();
         let (prefixes, modrm) = self.operation()?;
         match start[prefixes] {
-            // Extension bits of base and index are inverted, and the index is not used any more.
+            // The bits that extend base and index are inverted, and the index is no longer used.
             0xc4 | 0x62 => start[prefixes + 1] |= 0x60,
             0x40..=0x4f => start[prefixes] &= !3,
             _ => {}

@@ -1,32 +1,32 @@
-//! Where instructions were moved to by `patches`.
+//! Records where `patches` moved instructions.
 
 use super::instruction::LONGEST;
 use crate::cell::RunningThreadCell;
 
-/// Instructions that move at once, at most.
+/// The most instructions that move together.
 pub(crate) const MOST: usize = 6;
 const ZONES: usize = 16;
 
-/// Memory close to a module, for its patches.
+/// Memory close to a module for its patches.
 #[derive(Clone, Copy)]
 pub(crate) struct Zone {
     /// Where the module begins.
     pub(crate) module: usize,
     pub(crate) begin: usize,
     pub(crate) used: usize,
-    /// A bit for each byte of the module that a jump may go to.
+    /// One bit per byte of the module: is it a jump target?
     pub(crate) targets: usize,
 }
 
-/// Begins a patch; patches follow each other in the zone.
+/// Header of a patch; patches follow each other in the zone.
 #[repr(C, align(64))]
 pub(crate) struct Head {
-    /// All of the patch.
+    /// Size of the whole patch.
     pub(crate) bytes: usize,
     pub(crate) count: usize,
-    /// Where instructions were, and where they are now.
+    /// Old and new addresses of the instructions.
     pub(crate) moved: [(usize, usize); MOST],
-    /// What was there before, and how much of it.
+    /// The original bytes, and how many of them.
     pub(crate) original: [u8; MOST * LONGEST],
     pub(crate) replaced: usize,
     /// The two functions that code in the zone calls.
@@ -44,7 +44,7 @@ static ZONES_IN_USE: RunningThreadCell<Zones> = RunningThreadCell::new(Zones {
     count: 0,
 });
 
-/// The zone of the module that begins there.
+/// The zone of the module that begins at this address.
 pub(crate) fn zone(module: usize) -> Option<Zone> {
     ZONES_IN_USE.with(|all| all.zones[..all.count].iter().find(|zone| zone.module == module).copied())
 }
@@ -60,7 +60,7 @@ pub(crate) fn add_zone(zone: Zone) -> bool {
     })
 }
 
-/// So much of a zone is in use now.
+/// Updates how much of a zone is in use.
 pub(crate) fn set_used(begin: usize, used: usize) {
     ZONES_IN_USE.with(|all| {
         if let Some(zone) = all.zones[..all.count].iter_mut().find(|zone| zone.begin == begin) {
@@ -69,7 +69,7 @@ pub(crate) fn set_used(begin: usize, used: usize) {
     });
 }
 
-/// Calls `find` with each patch of a zone, and where it begins, until it finds something.
+/// Calls `find` with each patch of a zone and its address, until it returns something.
 fn in_patches<R>(zone: &Zone, mut find: impl FnMut(usize, &Head) -> Option<R>) -> Option<R> {
     let mut patch = zone.begin;
     while patch < zone.begin + zone.used {
@@ -83,7 +83,7 @@ fn in_patches<R>(zone: &Zone, mut find: impl FnMut(usize, &Head) -> Option<R>) -
     None
 }
 
-/// Where the instruction at an address was before it was moved; the address itself if it was not.
+/// The original address of an instruction; the address itself if the instruction was not moved.
 pub(crate) fn original(at: usize) -> usize {
     let zone = ZONES_IN_USE.with(|all| {
         all.zones[..all.count].iter().find(|zone| (zone.begin..zone.begin + zone.used).contains(&at)).copied()
@@ -99,7 +99,7 @@ pub(crate) fn original(at: usize) -> usize {
     found.unwrap_or(at)
 }
 
-/// Where the instruction that was at an address is now.
+/// The new address of the instruction that was at this address.
 pub(crate) fn from(at: usize) -> Option<usize> {
     let (zones, count) = ZONES_IN_USE.with(|all| (all.zones, all.count));
     zones[..count].iter().find_map(|zone| {
@@ -120,7 +120,7 @@ pub(crate) fn each_replaced(mut each: impl FnMut(usize, &[u8])) {
     }
 }
 
-/// Was the instruction at an address moved?
+/// Was the instruction at this address moved?
 pub(crate) fn is_moved(at: usize) -> bool {
     from(at).is_some()
 }

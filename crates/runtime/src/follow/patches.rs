@@ -1,14 +1,14 @@
-//! Hot places: an instruction that faults again and again is replaced by a jump to code that asks first.
+//! Hot spots: an instruction that faults repeatedly is replaced by a jump to code that checks its operand first.
 //!
-//! The jump takes five bytes, so a few instructions move along (the *window*): each that accesses memory looks whether its
-//! operand is in PM. If not, it runs as it is; if so, it runs on a buffer, as a trampoline lets it, but without signals.
-//! Then the program goes on behind the window.
+//! The jump takes five bytes, so a few neighboring instructions move along (the *window*). Each that accesses memory
+//! checks whether its operand is in PM. If not, it runs unchanged; if so, it runs on a buffer, as in a trampoline but
+//! without signals. Then the program continues after the window.
 //!
-//! Nothing is lost by a patch: code that was not moved still faults, and so does what was moved without asking. Nobody may
-//! jump between the instructions of a window, though. Targets of direct jumps and calls are known for the whole module;
-//! functions that jump through tables, and windows that contain calls, are left alone.
+//! Patches miss nothing: code that was not moved still faults, and so does code that was moved without a check. But no
+//! jump may land inside a window. Targets of direct jumps and calls are known for the whole module; functions that jump
+//! through tables, and windows that contain calls, are left alone.
 //!
-//! Children tell their parent what they patched, so that later ones find it patched.
+//! Children report their patches to the parent, so that later children inherit them.
 
 use crashproof_protocol::flag;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
@@ -24,20 +24,20 @@ use crate::system::raw_syscall;
 use crate::threads::running;
 use crate::{assembly, callers, endless, raw, session};
 
-/// Faults after which a place is hot.
+/// The number of faults that make an instruction hot.
 const HOT: u32 = 3;
-/// Places whose faults are counted.
+/// Size of the table of fault counters.
 const COUNTED: usize = 4096;
-/// Bytes of a jump.
+/// Size of a jump instruction.
 const JUMP: usize = 5;
-/// Code and data of the patches of one module.
+/// Size of the code and data of one module's patches.
 const ZONE_BYTES: usize = 1 << 20;
 const PAGE: usize = 4096;
 
-/// How often places faulted.
+/// Fault counters, with the address each belongs to.
 static COUNTS: RunningThreadCell<[(usize, u32); COUNTED]> = RunningThreadCell::new([(0, 0); COUNTED]);
 
-/// What children have patched, for their parent.
+/// Instructions that children have patched, for their parent.
 static LEARNED: Learned = Learned::new();
 
 /// Called once, before children are forked.
@@ -47,12 +47,12 @@ pub(crate) fn prepare() {
     }
 }
 
-/// Can the processor save its vector registers the way that `ask` wants it to?
+/// Can the processor save its vector registers the way `ask` needs?
 fn can_save() -> bool {
     std::is_x86_feature_detected!("xsavec")
 }
 
-/// Patches in the parent what children have patched.
+/// Applies the children's patches in the parent.
 pub(crate) fn patch_what_children_patched() {
     let places = LEARNED.take();
     if places.is_empty() {
@@ -63,14 +63,14 @@ pub(crate) fn patch_what_children_patched() {
         if let Some(module) = fences::module_of(at) {
             fences::sweep_locked_of(at);
             if !moved::is_moved(at) {
-                // SAFETY: code of a module; this process runs nothing of it now.
+                // SAFETY: code of a module that this process is not executing.
                 unsafe { patch(&module, at) };
             }
         }
     }
 }
 
-/// Code is as it was, for a run in which every instruction is looked at.
+/// Restores the original code, for a run that examines every instruction.
 pub(crate) fn undo() {
     moved::each_replaced(|at, original| {
         // SAFETY: code of a module, none of which runs yet.
@@ -78,11 +78,11 @@ pub(crate) fn undo() {
     });
 }
 
-/// An instruction of code that was not rebuilt faults. If it is hot it is patched, and where it is now is given.
+/// Counts a fault of an instruction that was not rebuilt. If it is hot it is patched, and its new address is returned.
 ///
 /// # Safety
 ///
-/// The instruction is about to be executed by this thread.
+/// This thread is about to execute the instruction.
 pub(crate) unsafe fn heat(at: usize) -> Option<usize> {
     endless::note_followed();
     if !LEARNED.is_there() {
@@ -100,9 +100,10 @@ pub(crate) unsafe fn heat(at: usize) -> Option<usize> {
         }
         false
     });
-    // Other threads may be anywhere, and strict mode wants to see everything.
+    // Other threads may be anywhere in the code, strict mode must see every access, and patches cannot be unwound.
     if !hot
         || session::follows_volatile()
+        || session::wants_stacks()
         || running::concurrent()
         || assembly::site().is_some()
         || callers::is_instrumented(at)
@@ -117,7 +118,7 @@ pub(crate) unsafe fn heat(at: usize) -> Option<usize> {
     Some(there)
 }
 
-/// The zone of a module, which is made if it has none.
+/// The zone of a module, created if it has none.
 fn zone_of(module: &Module) -> Option<Zone> {
     moved::zone(module.begin).or_else(|| {
         let begin = memory_near(module)?;
@@ -128,14 +129,15 @@ fn zone_of(module: &Module) -> Option<Zone> {
 
 fn map(address: usize, bytes: usize, rights: i32, fixed: i32) -> Option<usize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
-    // SAFETY: new memory, which replaces nothing.
+    // SAFETY: a fresh mapping that replaces nothing.
     let result = unsafe {
         raw_syscall(libc::SYS_mmap, [address, bytes, rights as usize, flags as usize, usize::MAX, 0])
     };
     (!(-4095..0).contains(&result)).then_some(result as usize)
 }
 
-/// Somebody jumped to what is left of a window after all: goes on where that is now. False if it is another trap.
+/// Handles a jump into the remains of a window: continues at the moved instruction. `false` if the trap is not one of
+/// those.
 pub(crate) fn go_to_moved(context: &mut libc::ucontext_t) -> bool {
     let at = *register(context, libc::REG_RIP) as usize - 1;
     let Some(there) = moved::from(at) else { return false };
@@ -143,7 +145,7 @@ pub(crate) fn go_to_moved(context: &mut libc::ucontext_t) -> bool {
     true
 }
 
-/// Memory that jumps from the module can reach.
+/// Allocates memory that jumps from the module can reach.
 fn memory_near(module: &Module) -> Option<usize> {
     const STEP: usize = 16 << 20;
     let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
@@ -153,7 +155,7 @@ fn memory_near(module: &Module) -> Option<usize> {
     places.find_map(|place| map(place, ZONE_BYTES, rights, libc::MAP_FIXED_NOREPLACE))
 }
 
-/// Where direct jumps and calls of the module go to, and where its functions begin.
+/// Finds the targets of the module's direct jumps and calls, and the starts of its functions.
 fn find_targets(module: &Module) -> Option<usize> {
     let bytes = (module.end - module.begin).div_ceil(8).next_multiple_of(PAGE);
     let bits = map(0, bytes, libc::PROT_READ | libc::PROT_WRITE, 0)?;
@@ -183,14 +185,14 @@ fn decoder(begin: usize, end: usize) -> Decoder<'static> {
     Decoder::with_ip(64, fences::code(begin, end), begin as u64, DecoderOptions::NONE)
 }
 
-/// Instructions in a row.
+/// Consecutive instructions.
 struct Window {
     at: [usize; MOST],
     count: usize,
     end: usize,
 }
 
-/// May an instruction be moved, as the last of a window or before?
+/// May an instruction be moved, either as the last of a window or before it?
 fn moves(instruction: &Instruction, last: bool) -> bool {
     match instruction.flow_control() {
         FlowControl::Next => true,
@@ -200,7 +202,7 @@ fn moves(instruction: &Instruction, last: bool) -> bool {
     }
 }
 
-/// The instructions that move if the one at an address does.
+/// The instructions that must move along if the one at this address does.
 fn window(module: &Module, targets: usize, hot: usize) -> Option<Window> {
     let (begin, end) = fences::function_around(module, hot);
     let is_target = |at: usize| {
@@ -210,13 +212,13 @@ fn window(module: &Module, targets: usize, hot: usize) -> Option<Window> {
     };
     let mut decoder = decoder(begin, end);
     let mut instruction = Instruction::default();
-    // Those from a few before the hot one to a few behind it: where each is, and whether it may move, also as the last.
+    // Instructions from a few before the hot one to a few after: address, and whether it may move, also as the last.
     let mut near = [(0, 0, false, false); 2 * MOST];
     let (mut count, mut behind, mut jumps_through_table) = (0, 0, false);
     while decoder.can_decode() {
         decoder.decode_out(&mut instruction);
         if instruction.is_invalid() {
-            // Whatever comes may jump anywhere.
+            // Its target is unknown.
             jumps_through_table = true;
             break;
         }
@@ -257,11 +259,11 @@ fn window(module: &Module, targets: usize, hot: usize) -> Option<Window> {
     })
 }
 
-/// Moves the instruction at an address, and what must move along; gives where it is now.
+/// Moves the instruction at an address and its window; returns the new address.
 ///
 /// # Safety
 ///
-/// No other thread is in the code, and this one at most at that instruction.
+/// No other thread is in the code, and this thread is at most at that instruction.
 unsafe fn patch(module: &Module, at: usize) -> Option<usize> {
     let Zone { begin, used, targets, .. } = zone_of(module)?;
     let window = window(module, targets, at)?;
@@ -296,7 +298,7 @@ unsafe fn patch(module: &Module, at: usize) -> Option<usize> {
     let replaced = window.end - first;
     let mut original = [0; MOST * LONGEST];
     original[..replaced].copy_from_slice(fences::code(first, window.end));
-    // SAFETY: within the zone; the code of the window is written over from its first byte on, and nobody is inside.
+    // SAFETY: within the zone; the window is overwritten from its first byte on, and no thread is inside it.
     unsafe {
         (head as *mut Head).write(Head {
             bytes: writer.at - head,
@@ -308,7 +310,7 @@ unsafe fn patch(module: &Module, at: usize) -> Option<usize> {
             tell: tell as *const () as usize,
         });
         let offset = i32::try_from((entry as i64).wrapping_sub((first + JUMP) as i64)).ok()?;
-        // What the jump leaves of the window traps: see `moved::from`.
+        // The rest of the window traps: see `moved::from`.
         let mut jump = [0xcc; MOST * LONGEST];
         jump[0] = 0xe9;
         jump[1..JUMP].copy_from_slice(&offset.to_le_bytes());
@@ -318,11 +320,11 @@ unsafe fn patch(module: &Module, at: usize) -> Option<usize> {
     Some(there)
 }
 
-/// Writes over code, which stays executable all the while.
+/// Overwrites code, which stays executable throughout.
 ///
 /// # Safety
 ///
-/// Nobody is about to execute any of it but the first.
+/// No thread is about to execute any of it except its first instruction.
 unsafe fn write_code(at: usize, bytes: &[u8]) -> Option<()> {
     let page = at & !(PAGE - 1);
     let length = (at + bytes.len()).next_multiple_of(PAGE) - page;

@@ -1,8 +1,8 @@
-//! Functions of Rust's standard library by which threads wait for each other. They come compiled, and are linked into programs
-//! that were rebuilt: what they do to volatile memory has to be followed.
+//! Functions of Rust's standard library with which threads wait for each other. They come precompiled and are linked
+//! into rebuilt programs, so their accesses to volatile memory must be followed.
 //!
-//! They are known by their symbols. Most of such code is generic and compiled with the program, which tells of itself; a
-//! breakpoint there goes when it is met.
+//! They are recognized by their symbols. Most such code is generic and compiled with the program, so it announces its
+//! own accesses; a breakpoint there is removed when it is first hit.
 
 use crate::system::raw_syscall;
 
@@ -19,20 +19,20 @@ const NAMES: [&[u8]; 9] = [
     b"3std6thread6thread6Thread4park",
 ];
 
-/// A file that is mapped to be read.
+/// A read-only mapping of a file.
 struct Mapped {
     start: *const u8,
     bytes: usize,
 }
 
 impl Mapped {
-    /// The file of a module; the program's own has no name.
+    /// Opens the file of a module; the main program's name is empty.
     fn open(name: &[u8]) -> Option<Mapped> {
         let mut path = [0u8; 4096];
         let name = if name.is_empty() { b"/proc/self/exe" } else { name };
-        // A zero stays at its end.
+        // Keeps the zero at the end.
         path[..4095].get_mut(..name.len())?.copy_from_slice(name);
-        // SAFETY: plain data, which the kernel fills; the file is mapped to be read and stays so until this is dropped.
+        // SAFETY: plain data, which the kernel fills in; the file stays mapped for reading until this is dropped.
         unsafe {
             let open = [
                 libc::AT_FDCWD as usize,
@@ -66,12 +66,12 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: nobody refers to it any more.
+        // SAFETY: no reference to the mapping is left.
         unsafe { raw_syscall(libc::SYS_munmap, [self.start as usize, self.bytes, 0, 0, 0, 0]) };
     }
 }
 
-/// Something of an ELF file at an offset, if the file is that long.
+/// Reads a value of an ELF file at an offset, if the file is long enough.
 fn at<T: Copy>(file: &[u8], offset: u64) -> Option<T> {
     let end = offset.checked_add(size_of::<T>() as u64)?;
     let bytes = file.get(offset as usize..end as usize)?;
@@ -79,14 +79,14 @@ fn at<T: Copy>(file: &[u8], offset: u64) -> Option<T> {
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// Visits those functions of a module: where each begins and ends, as it is loaded.
+/// Visits these functions of a module, with the loaded begin and end of each.
 pub(crate) fn each_function(base: usize, name: &[u8], visit: impl FnMut(usize, usize)) {
     if let Some(file) = Mapped::open(name) {
         in_file(file.bytes(), base, visit);
     }
 }
 
-/// The same for a file; what does not look like one has none.
+/// The same for the bytes of a file; anything that is not an ELF file has none.
 fn in_file(file: &[u8], base: usize, mut visit: impl FnMut(usize, usize)) -> Option<()> {
     let header: libc::Elf64_Ehdr = at(file, 0)?;
     if header.e_ident[..5] != [0x7f, b'E', b'L', b'F', 2] {

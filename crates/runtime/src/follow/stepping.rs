@@ -1,6 +1,6 @@
-//! The last resort: the page becomes accessible for one instruction, and what that changed is stored.
+//! The last resort: the page becomes accessible for one instruction, and its changes are stored.
 //!
-//! What the instruction reads is not known, so the verdict is UNKNOWN; who asks for this has said so.
+//! The instruction's reads remain unknown, so the verdict is UNKNOWN; the caller has reported that.
 
 use crashproof_protocol::ALIAS_OFFSET;
 use crashproof_protocol::abi::Site;
@@ -13,14 +13,14 @@ use crate::system::{give_up, raw_syscall};
 use crate::{access, raw};
 
 const PAGE: usize = 4096;
-/// The flag of the processor that makes it stop after every instruction.
+/// The processor flag for single-stepping (TF).
 const STEP: i64 = 0x100;
 
 struct Stepped {
-    /// An instruction may cross a page, and have several operands; gathers have sixteen.
+    /// An instruction may cross a page and have several operands; gathers have sixteen.
     pages: [u64; 32],
     count: usize,
-    /// Where it is; none if nothing is to be recorded.
+    /// The instruction's place; `None` if nothing should be recorded.
     site: Option<*const Site>,
     content: [u8; PAGE],
 }
@@ -36,7 +36,7 @@ fn protect(page: u64, rights: i32) {
     }
 }
 
-/// Copies between the window and its alias, or a buffer, exactly as told.
+/// Copies between the window and its alias or a buffer, without translating addresses.
 unsafe fn copy(to: u64, from: u64, bytes: usize) {
     // SAFETY: both are accessible.
     unsafe {
@@ -45,7 +45,7 @@ unsafe fn copy(to: u64, from: u64, bytes: usize) {
     }
 }
 
-/// Opens the page of an address until the instruction has run.
+/// Makes the page of an address accessible until the instruction has run.
 pub(crate) unsafe fn open(context: &mut libc::ucontext_t, address: u64, site: Option<*const Site>) {
     let page = address / PAGE as u64 * PAGE as u64;
     let fits = STEPPED.with(|stepped| {
@@ -64,7 +64,7 @@ pub(crate) unsafe fn open(context: &mut libc::ucontext_t, address: u64, site: Op
     *register(context, libc::REG_EFL) |= STEP;
 }
 
-/// It has run; false if there was none.
+/// Called once the instruction has run; `false` if there was none.
 pub(crate) unsafe fn close(context: &mut libc::ucontext_t) -> bool {
     let (pages, count, site) = STEPPED.with(|stepped| {
         let count = std::mem::take(&mut stepped.count);
@@ -80,14 +80,14 @@ pub(crate) unsafe fn close(context: &mut libc::ucontext_t) -> bool {
             // SAFETY: the page is open.
             unsafe { copy(stepped.content.as_mut_ptr() as u64, page, PAGE) }
         });
-        // SAFETY: the window's own page is not needed any more.
+        // SAFETY: the window's own page is no longer needed.
         unsafe {
             raw_syscall(libc::SYS_madvise, [page as usize, PAGE, libc::MADV_DONTNEED as usize, 0, 0, 0])
         };
         protect(page, libc::PROT_NONE);
         let content = STEPPED.as_ptr();
-        // SAFETY: whole pages; nobody changes the content meanwhile but an instruction in another thread, which would
-        // have been stepped over before.
+        // SAFETY: whole pages; only an instruction in another thread could change the content in the meantime, and it
+        // would have been stepped over before.
         unsafe {
             let content = &raw const (*content).content as u64;
             let Some(site) = site else {

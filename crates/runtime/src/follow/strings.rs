@@ -1,4 +1,4 @@
-//! String instructions, element by element: the hardware promises no more, repeated or not.
+//! Emulates string instructions element by element: the hardware guarantees no more, repeated or not.
 
 use crashproof_protocol::abi::{Site, is_pm};
 use iced_x86::Mnemonic;
@@ -35,7 +35,7 @@ fn compared(one: u64, other: u64, width: u64) -> u64 {
 
 unsafe fn load(address: u64, width: u64, announced: bool, site: *const Site) -> u64 {
     let address = fixed::in_pool(address);
-    // SAFETY: the program would access it itself.
+    // SAFETY: the program itself would access it.
     unsafe {
         if is_pm(address) && !announced {
             access::load(address, width, site)
@@ -48,7 +48,7 @@ unsafe fn load(address: u64, width: u64, announced: bool, site: *const Site) -> 
 unsafe fn store(address: u64, width: u64, value: u64, announced: bool, site: *const Site) {
     let value = value & u64::MAX >> (64 - 8 * width);
     let address = fixed::in_pool(address);
-    // SAFETY: the program would access it itself.
+    // SAFETY: the program itself would access it.
     unsafe {
         if is_pm(address) && !announced {
             access::store(Kind::Store, address, width, value, site);
@@ -58,7 +58,7 @@ unsafe fn store(address: u64, width: u64, value: u64, announced: bool, site: *co
     }
 }
 
-/// Carries a string instruction out; false if it is one of another kind.
+/// Emulates a string instruction; `false` if it is of another kind.
 ///
 /// # Safety
 ///
@@ -106,7 +106,7 @@ pub(crate) unsafe fn perform(
     let mut flags = *register(context, libc::REG_EFL) as u64;
     let step = if flags & DOWN != 0 { (width as i64).wrapping_neg() } else { width as i64 };
     let mut left = if repeats { *register(context, libc::REG_RCX) as u64 } else { 1 };
-    // SAFETY: the program would access the addresses itself.
+    // SAFETY: the program itself would access the addresses.
     unsafe {
         while left > 0 {
             let (from, to) =
@@ -117,7 +117,7 @@ pub(crate) unsafe fn perform(
                 What::Store => store(to, width, accumulator, announced, site),
                 What::Load => {
                     let value = load(from, width, announced, site);
-                    // Four bytes clear the upper half, fewer leave what they do not cover.
+                    // Four-byte loads clear the upper half, narrower ones preserve the remaining bits.
                     let kept = if width < 4 { accumulator & !(u64::MAX >> (64 - 8 * width)) } else { 0 };
                     *register(context, libc::REG_RAX) = (kept | value) as i64;
                 }

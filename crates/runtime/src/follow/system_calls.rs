@@ -1,12 +1,12 @@
-//! System calls that are given PM, past the functions of the C library that the runtime interposes.
+//! System calls with PM arguments that bypass the interposed functions of the C library.
 //!
-//! The kernel cannot follow anybody into the window: a raw `syscall` instruction, or a function of the C library that the
-//! runtime does not know, would fail with EFAULT, or pass for a failure of the program. A filter stops calls whose arguments
-//! lie in the window, whoever makes them. Those that the runtime knows are served as if the C library had made them, others
+//! The kernel cannot access the window: a raw `syscall` instruction, or a C library function the runtime does not know,
+//! would fail with EFAULT, which would look like a failure of the program. A seccomp filter stops calls whose arguments
+//! lie in the window, whoever makes them. Calls the runtime knows are handled as if made through the C library; others
 //! are made with the alias, and the verdict says so.
 //!
-//! Calls of the runtime itself pass, by the address of the instruction. Programs that this one starts inherit the filter, but
-//! have no addresses in the window.
+//! The runtime's own calls pass the filter, which knows the address of their instruction. Programs started by this one
+//! inherit the filter, but have no addresses in the window.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::mem::offset_of;
@@ -21,7 +21,7 @@ use crate::recorder::unknown;
 use crate::system::{KeptErrno, raw_syscall};
 use crate::{callers, signals};
 
-/// What the filter is told of a call.
+/// The data that the kernel passes to the filter.
 #[repr(C)]
 struct CallData {
     number: c_int,
@@ -32,19 +32,19 @@ struct CallData {
 
 const LOW: usize = 0;
 const HIGH: usize = 4;
-/// The upper half of an address in the window, without its low bits.
+/// The upper half of a window address, without its low bits.
 const WINDOW: u32 = 1 << 12;
 const BELOW_WINDOW: u32 = !(WINDOW - 1);
 const X86_64: u32 = 0xc000_003e;
-/// Steps of the filter, at most.
+/// The most filter instructions.
 const STEPS: usize = 80;
 
-/// Steps that look at one argument.
+/// Filter instructions that check one argument.
 const STEPS_OF_ARGUMENT: usize = 4;
 
-/// Calls that the C library makes while it blocks all signals: around `fork`, `posix_spawn`, `raise`, and at both ends of a
-/// thread. No handler could find out that a window address in one of the registers behind their arguments is left over
-/// from before, so the filter itself does not look there.
+/// Calls that the C library makes while it blocks all signals: around `fork`, `posix_spawn` and `raise`, and at both
+/// ends of a thread. Registers beyond their arguments may still hold a window address, and no handler could run to find
+/// that out, so the filter itself ignores those registers.
 const WITHOUT_SIGNALS: [c_long; 15] = [
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigaction,
@@ -63,7 +63,7 @@ const WITHOUT_SIGNALS: [c_long; 15] = [
     libc::SYS_exit_group,
 ];
 
-/// A filter as the kernel wants it.
+/// A filter in the kernel's format.
 struct Filter {
     steps: [libc::sock_filter; STEPS],
     count: usize,
@@ -79,7 +79,7 @@ impl Filter {
         self.add(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset as u32, 0, 0);
     }
 
-    /// Goes on behind so many steps if what was loaded compares so.
+    /// Skips this many instructions, depending on a comparison with the loaded value.
     fn jump(&mut self, how: u32, value: u32, if_true: u8, if_false: u8) {
         self.add(libc::BPF_JMP | how | libc::BPF_K, value, if_true, if_false);
     }
@@ -94,7 +94,7 @@ impl Filter {
         filter.load(offset_of!(CallData, architecture));
         filter.jump(libc::BPF_JEQ, X86_64, 1, 0);
         filter.end(libc::SECCOMP_RET_ALLOW);
-        // What must not be made by a handler: none of them takes addresses that the program could mean.
+        // Calls a handler must not make, none of which takes addresses the program could mean.
         filter.load(offset_of!(CallData, number));
         for number in
             [libc::SYS_rt_sigreturn, libc::SYS_fork, libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3]
@@ -128,13 +128,14 @@ impl Filter {
     }
 }
 
-/// Called once, before children are forked. Where the kernel has no filters, calls with PM fail as they do without us.
+/// Called once, before children are forked. If the kernel does not support filters, calls with PM fail as they would
+/// anyway.
 pub(crate) fn prepare() {
     const SET_MODE_FILTER: usize = 1;
     const ALLOW_SPECULATION: usize = 1 << 2;
     let mut filter = Filter::new(callers::runtime_code());
     let program = libc::sock_fprog { len: filter.count as u16, filter: filter.steps.as_mut_ptr() };
-    // SAFETY: plain data may be zero; the handler is for this signal; the kernel only reads the filter.
+    // SAFETY: all-zero bytes are valid plain data; the handler is for this signal; the kernel only reads the filter.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_call as *const () as usize;
@@ -151,9 +152,9 @@ pub(crate) fn prepare() {
     }
 }
 
-/// How many arguments a call takes: what other registers hold is left over from before.
+/// The number of a call's arguments: other registers hold leftovers.
 fn arguments(number: c_long) -> usize {
-    /// Of the first, by number.
+    /// For the first calls, by number.
     const FIRST: &[u8; 134] = b"333122233632144034433215053333331202213043336\
         633232334555003142133412453321122321122122123\
         22333122211403011002000222233331111222432223";
@@ -202,7 +203,7 @@ fn arguments(number: c_long) -> usize {
     }
 }
 
-/// Whether the runtime follows what a call does to PM.
+/// Does the runtime follow a call's accesses to PM?
 fn is_followed(number: c_long) -> bool {
     matches!(
         number,
@@ -218,10 +219,10 @@ fn is_followed(number: c_long) -> bool {
     )
 }
 
-/// A call that the filter stopped.
+/// Handles a call that the filter stopped.
 pub(crate) unsafe extern "C" fn on_call(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let _errno = KeptErrno::new();
-    // SAFETY: the kernel passes both; the program vouches for its call.
+    // SAFETY: the kernel passes valid pointers to both; the program vouches for its call.
     unsafe {
         let machine = &mut *context.cast::<libc::ucontext_t>();
         let number = *register(machine, libc::REG_RAX);
@@ -275,7 +276,7 @@ mod tests {
         }
     }
 
-    /// What the filter does with a call.
+    /// The filter's decision about a call.
     fn action(filter: &Filter, call: &CallData) -> u32 {
         let word = |offset: usize| {
             let halves = |at: u64, offset: usize| if offset == LOW { at as u32 } else { (at >> 32) as u32 };

@@ -1,13 +1,13 @@
-//! Threads that were not rebuilt, followed instruction by instruction while all their schedules are explored.
+//! Single-steps threads that were not rebuilt while all their schedules are explored.
 //!
-//! What they do to persistent memory faults, locks are the runtime's, and locked instructions are breakpoints; plain accesses
-//! of volatile memory are none of these, and threads may talk by them. So the processor stops after every instruction of
-//! the program (not of the C library, and of few others), and what the next one accesses is reported to
-//! [`unseen_accesses`]. The checker asks for instructions whose accesses nothing orders to be made steps, like atomic
-//! accesses of rebuilt code: those are *watched*.
+//! Their accesses to persistent memory fault, the runtime implements locks, and locked instructions are breakpoints.
+//! Plain accesses to volatile memory are none of these, yet threads may communicate through them. So the processor
+//! stops after every instruction of the program (but not of the C library and a few other libraries), and the accesses
+//! of the next one are reported to [`unseen_accesses`]. The checker then asks for instructions with unordered accesses
+//! to become steps, like atomic accesses of rebuilt code: those are *watched*.
 //!
-//! A call that leaves such code ends the stopping; a breakpoint where it returns to begins it again. Callbacks of code that
-//! is not followed are missed, and so is where `longjmp` goes to, until the next return.
+//! A call out of such code ends single-stepping; a breakpoint at its return address resumes it. Callbacks from code
+//! that is not followed are missed, and so are the targets of `longjmp`, until the next return.
 
 use std::collections::HashSet;
 
@@ -23,9 +23,9 @@ use crate::threads::turns::{
 use crate::threads::unseen_accesses::{self, wanted};
 use crate::{callers, fixed, raw, session, sites};
 
-/// The flag of the processor that makes it stop after every instruction.
+/// The processor flag for single-stepping (TF).
 const STOP: i64 = 0x100;
-/// Instructions of one run that are followed, at most: about a second.
+/// The most instructions followed per run: about a second.
 const MOST: u64 = 400_000;
 
 /// A watched access that is about to happen.
@@ -44,23 +44,23 @@ struct Thread {
     waiting: Waiting,
 }
 
-/// Whether a thread comes back to the same state without a step, and where it reads what others may store.
+/// Detects that a thread returns to the same state without a step, and where it reads what others may store.
 #[derive(Clone, Default)]
 struct Waiting {
-    /// Steps so far, and instructions since.
+    /// Steps so far, and instructions since the last one.
     steps: usize,
     instructions: u32,
-    /// The state that it may come back to.
+    /// The state it may return to.
     anchor: Option<(usize, u64)>,
     reads: Vec<u32>,
 }
 
 impl Waiting {
-    /// Instructions without a step after which a thread is looked at, and for how long.
+    /// Instructions without a step after which a thread is examined, and for how long.
     const LONG: u32 = 2_000;
     const LOOK: u32 = 1_000;
 
-    /// An instruction in a state is about to run, after this number of steps: does the thread wait?
+    /// Called before an instruction, with the number of steps so far: is the thread busy-waiting?
     fn goes_on(&mut self, at: usize, steps: usize, mut state: impl FnMut() -> u64) -> bool {
         if self.steps != steps {
             *self = Waiting { steps, ..Waiting::default() };
@@ -88,7 +88,7 @@ impl Waiting {
         }
     }
 
-    /// It accesses volatile memory that is not on its stack.
+    /// Records an access to volatile memory outside the thread's stack.
     fn accesses(&mut self, stores: bool, site: u32) {
         if self.anchor.is_none() {
             return;
@@ -101,11 +101,11 @@ impl Waiting {
     }
 }
 
-/// A number for registers and the innermost part of the stack.
+/// A hash of the registers and the innermost part of the stack.
 ///
 /// # Safety
 ///
-/// The context is that of a thread that was interrupted.
+/// The context is that of an interrupted thread.
 unsafe fn state(context: &mut libc::ucontext_t) -> u64 {
     let mut hash = 0u64;
     let mut add = |word: u64| hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
@@ -113,7 +113,7 @@ unsafe fn state(context: &mut libc::ucontext_t) -> u64 {
     // Up to the registers that are not the program's.
     context.uc_mcontext.gregs[..libc::REG_RIP as usize].iter().for_each(|&word| add(word as u64));
     for slot in 0..32 {
-        // SAFETY: a thread has used at least so much of its stack when it began.
+        // SAFETY: a thread's startup code has already used at least that much of its stack.
         add(unsafe { raw::peek(stack + 8 * slot, 8) });
     }
     hash
@@ -122,9 +122,9 @@ unsafe fn state(context: &mut libc::ucontext_t) -> u64 {
 #[derive(Default)]
 struct Tracing {
     threads: Vec<Thread>,
-    /// Breakpoints where threads come back to followed code.
+    /// Breakpoints at which threads return to followed code.
     returns: HashSet<usize>,
-    /// Those of them that are to be put back once the instruction has run.
+    /// Those of them to put back once the instruction has run.
     removed: Vec<usize>,
     /// Numbers of the places whose accesses are steps.
     watched: HashSet<u32>,
@@ -160,13 +160,13 @@ pub(crate) fn start() {
     unseen_accesses::register(follow_from);
 }
 
-/// A thread that comes to an address is followed from there on.
+/// Follows a thread from the point where it reaches this address.
 fn follow_from(at: usize) {
     if !fences::is_traced(at) || !with(|tracing| tracing.returns.insert(at)) {
         return;
     }
     if breakpoints::is_at(at) {
-        // A fence, or a locked instruction; or it was removed.
+        // Already a breakpoint, for a fence or a locked instruction; or a removed one.
         // SAFETY: code that is not running.
         unsafe { breakpoints::put_back(at) };
     } else if !breakpoints::set(&[at]) {
@@ -174,7 +174,7 @@ fn follow_from(at: usize) {
     }
 }
 
-/// Before anything else is done about a trap or a fault: breakpoints are where they were.
+/// Restores removed breakpoints, before a trap or fault is handled in any other way.
 pub(crate) fn interrupted() {
     let Some(tracing) = TRACING.with(|tracing| tracing.as_mut().map(|it| std::mem::take(&mut it.removed)))
     else {
@@ -186,8 +186,8 @@ pub(crate) fn interrupted() {
     }
 }
 
-/// A breakpoint: if one comes back to followed code there, it is followed again. False if something else stood there, which is
-/// still to be done, or if the breakpoint is another one.
+/// Handles a breakpoint at which a thread returns to followed code, and follows it again. `false` if the replaced
+/// instruction must still be emulated, or if the breakpoint is another one.
 ///
 /// # Safety
 ///
@@ -217,7 +217,7 @@ pub(crate) unsafe fn comes_back(context: &mut libc::ucontext_t) -> bool {
     true
 }
 
-/// An instruction of a thread that is followed has run. False if none is.
+/// Called after an instruction has run. `false` if no thread is followed.
 pub(crate) fn has_run() -> bool {
     let (followed, watched) = thread(|thread| (thread.followed, thread.watched.take()));
     if let Some(Watched { address, accesses, site }) = watched {
@@ -230,7 +230,7 @@ pub(crate) fn has_run() -> bool {
     followed
 }
 
-/// The thread is about to go on with the instruction of a context: looks at that, if the thread is followed.
+/// Called before a thread continues at a context's instruction: examines that instruction, if the thread is followed.
 ///
 /// # Safety
 ///
@@ -245,7 +245,7 @@ pub(crate) unsafe fn goes_on(context: &mut libc::ucontext_t) {
         return thread(|thread| thread.followed = false);
     }
     if trampoline::is_code(at) {
-        // An instruction of the program's that runs there was told of.
+        // The program's instruction that runs there has already been reported.
         *register(context, libc::REG_EFL) |= STOP;
         return;
     }
@@ -266,10 +266,10 @@ pub(crate) unsafe fn goes_on(context: &mut libc::ucontext_t) {
         return;
     }
     thread(|thread| thread.followed = false);
-    // It was called just now, perhaps by way of the loader, which has two more words on the stack.
+    // It was just called, perhaps through the loader, which leaves two more words on the stack.
     let stack = *register(context, libc::REG_RSP) as u64;
     for slot in [0, 2] {
-        // SAFETY: the stack of a function that begins.
+        // SAFETY: the stack of a function at its entry.
         let caller = unsafe { raw::peek(stack + 8 * slot, 8) } as usize;
         if fences::is_traced(caller) {
             return follow_from(caller);
@@ -277,7 +277,7 @@ pub(crate) unsafe fn goes_on(context: &mut libc::ucontext_t) {
     }
 }
 
-/// The instruction at an address is about to run.
+/// Examines the instruction at an address, which is about to run.
 unsafe fn look(context: &mut libc::ucontext_t, at: usize) {
     if !thread(|thread| std::mem::replace(&mut thread.begun, true)) && running::number() != 0 {
         unseen_accesses::begins_at(*register(context, libc::REG_RSP) as u64);
@@ -301,7 +301,7 @@ unsafe fn look(context: &mut libc::ucontext_t, at: usize) {
     }
     let mut told = instruction.is_locked() && breakpoints::is_at(at);
     if !told && with(|tracing| tracing.watched.contains(&number)) {
-        // What it accesses on the stack besides is its own.
+        // Its other stack accesses are the thread's own.
         if let Some(operand) = instruction.operand(context)
             && !is_pm(operand.address)
             && (operand.reads || operand.writes)

@@ -1,8 +1,8 @@
-//! Instructions with one operand in PM run elsewhere: on a buffer that holds what they read.
+//! Runs instructions with one PM operand elsewhere, on a buffer that holds the operand.
 //!
-//! The instruction is copied with its operand at the address in a register that it does not use otherwise. Behind it the
-//! register is restored and the program goes on; if it stores, a breakpoint comes first, at which what it left in the
-//! buffer is stored to PM. One thread runs at a time, and none is switched between the two.
+//! The instruction is copied, addressing its operand through a register that it does not otherwise use. After it the
+//! register is restored and the program continues. If the instruction stores, a breakpoint comes first, at which the
+//! buffer's content is stored to PM. One thread runs at a time, and no switch happens in between.
 
 use std::ffi::c_int;
 use std::sync::atomic::AtomicUsize;
@@ -16,24 +16,24 @@ use super::instruction::{Instructed, LONGEST, Operand, register};
 use crate::cell::RunningThreadCell;
 use crate::{access, raw};
 
-/// Code that is executed, and its data.
+/// Executable code, and its data.
 #[repr(C, align(64))]
 struct Slot {
     code: [u8; 64],
     saved: u64,
     next: u64,
     _unused: [u64; 6],
-    /// Room for an operand of 64 bytes at any place in a line.
+    /// Room for a 64-byte operand at any offset in a line.
     buffer: [u8; 128],
 }
 
-/// So that a handler of the program's that interrupts one does not find it in use.
+/// Several, so that a program's signal handler that interrupts one does not reuse it.
 const SLOTS: usize = 64;
 
-/// What is to be done when a storing instruction has run.
+/// What remains to do after a storing instruction.
 #[derive(Clone, Copy)]
 struct Store {
-    /// Of the breakpoint.
+    /// Address of the breakpoint.
     trap: usize,
     buffer: usize,
     next: usize,
@@ -61,14 +61,14 @@ static STATE: RunningThreadCell<State> = RunningThreadCell::new(State { next_slo
 pub(crate) fn prepare() {
     let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: new memory.
+    // SAFETY: a fresh mapping.
     let memory = unsafe { libc::mmap(std::ptr::null_mut(), SLOTS * size_of::<Slot>(), rights, flags, -1, 0) };
     if memory != libc::MAP_FAILED {
         SLOT_MEMORY.store(memory as usize, Relaxed);
     }
 }
 
-/// Is an address in what is written here?
+/// Is an address within a trampoline?
 pub(crate) fn is_code(at: usize) -> bool {
     let memory = SLOT_MEMORY.load(Relaxed);
     memory != 0 && (memory..memory + SLOTS * size_of::<Slot>()).contains(&at)
@@ -83,17 +83,17 @@ fn next_slot() -> Option<&'static mut Slot> {
         state.next_slot = (state.next_slot + 1) % SLOTS;
         state.next_slot
     });
-    // SAFETY: one of the slots, which nobody else refers to.
+    // SAFETY: one of the slots; no other reference to it exists.
     Some(unsafe { &mut *(memory as *mut Slot).add(index) })
 }
 
-/// Code: `jmp [rip + offset]` and `mov register, [rip + offset]`.
+/// Encodes `jmp [rip + offset]` and `mov register, [rip + offset]`.
 fn relative(at: usize, length: usize, field: usize) -> [u8; 4] {
     ((field - at - length) as i32).to_le_bytes()
 }
 
 impl Slot {
-    /// Writes the instruction, then either a breakpoint, whose address it gives, or the way back.
+    /// Writes the instruction, then either a breakpoint, whose address it returns, or the jump back.
     fn write(&mut self, instruction: &Instructed, base: u8, stops: bool) -> Option<usize> {
         const SAVED: usize = std::mem::offset_of!(Slot, saved);
         const NEXT: usize = std::mem::offset_of!(Slot, next);
@@ -112,11 +112,11 @@ impl Slot {
     }
 }
 
-/// Lets an instruction run with its operand at another address, as it is.
+/// Runs an instruction unchanged, except that its operand is at another address.
 ///
 /// # Safety
 ///
-/// The context is that of the instruction, and the program would access the address itself.
+/// The context is that of the instruction, and the program itself would access the address.
 pub(crate) unsafe fn run_at(context: &mut libc::ucontext_t, instruction: &Instructed, address: u64) -> bool {
     let Some((base, free)) = instruction.free_register() else { return false };
     let Some(slot) = next_slot() else { return false };
@@ -130,7 +130,7 @@ pub(crate) unsafe fn run_at(context: &mut libc::ucontext_t, instruction: &Instru
     true
 }
 
-/// Performs an instruction with one operand in PM; false if it cannot be.
+/// Performs an instruction with one PM operand; `false` if it cannot be performed.
 ///
 /// # Safety
 ///
@@ -143,7 +143,7 @@ pub(crate) unsafe fn perform(
     site: *const Site,
 ) -> bool {
     let &Operand { address, bytes, reads, writes, conditional } = operand;
-    // SAFETY: the program would access the addresses itself.
+    // SAFETY: the program itself would access the addresses.
     unsafe {
         if announced || !reads && !writes {
             return run_at(context, instruction, raw::reachable(address));
@@ -160,14 +160,14 @@ pub(crate) unsafe fn perform(
         if reads && bytes <= 8 {
             before[..8].copy_from_slice(&access::load(address, bytes, site).to_le_bytes());
         } else if reads || conditional {
-            // What a masked store leaves alone it does not read; nobody learns of what is copied here.
+            // A masked store does not read the bytes it leaves alone, so copying them is not recorded.
             if reads {
                 access::load_range(before.as_mut_ptr(), address, bytes, site);
             } else {
                 raw::copy(before.as_mut_ptr(), address as *const u8, bytes as usize);
             }
         }
-        // From here on no other thread runs.
+        // No other thread runs from here on.
         let slot = next_slot();
         let Some((slot, trap)) = slot
             .and_then(|slot| Some((slot.write(instruction, base, writes)?, slot)))
@@ -208,7 +208,7 @@ pub(crate) unsafe fn perform(
                 blocked: context.uc_sigmask,
             };
             STATE.with(|state| state.pending = Some(pending));
-            // Handlers of the program's wait until it is done.
+            // The program's signal handlers wait until it is done.
             libc::sigfillset(&raw mut context.uc_sigmask);
             for signal in [libc::SIGSEGV, libc::SIGTRAP, libc::SIGBUS, libc::SIGILL, libc::SIGFPE] {
                 libc::sigdelset(&raw mut context.uc_sigmask, signal);
@@ -218,7 +218,7 @@ pub(crate) unsafe fn perform(
     }
 }
 
-/// A breakpoint behind a storing instruction: what it stored goes to PM. False if it is another one.
+/// Handles the breakpoint after a storing instruction: stores its result to PM. `false` if it is another breakpoint.
 ///
 /// # Safety
 ///
@@ -234,7 +234,7 @@ pub(crate) unsafe fn finish(context: &mut libc::ucontext_t) -> bool {
     let width = store.bytes as usize;
     let mut after = [0u8; 64];
     let Store { address, bytes, site, before, conditional, compares, locked, kind, .. } = store;
-    // SAFETY: the buffer is a slot's; the program would access the addresses itself.
+    // SAFETY: the buffer is a slot's; the program itself would access the addresses.
     unsafe {
         raw::copy(after.as_mut_ptr(), store.buffer as *const u8, width);
         let stored = Stored { address, bytes, before, after, conditional, compares, locked, kind, site };
@@ -243,13 +243,13 @@ pub(crate) unsafe fn finish(context: &mut libc::ucontext_t) -> bool {
     true
 }
 
-/// What an instruction has stored to the buffer that stands for its operand.
+/// What an instruction stored to the buffer in place of its operand.
 pub(crate) struct Stored {
     pub(crate) address: u64,
     pub(crate) bytes: u64,
     pub(crate) before: [u8; 64],
     pub(crate) after: [u8; 64],
-    /// Perhaps not all of it was written.
+    /// May have been written only in part.
     pub(crate) conditional: bool,
     pub(crate) compares: bool,
     pub(crate) locked: bool,
@@ -257,11 +257,11 @@ pub(crate) struct Stored {
     pub(crate) site: *const Site,
 }
 
-/// Stores it to PM; `unequal` is how a comparison ended.
+/// Stores it to PM; `unequal` is the outcome of a comparison.
 ///
 /// # Safety
 ///
-/// The program would access the address itself.
+/// The program itself would access the address.
 pub(crate) unsafe fn complete(stored: &Stored, unequal: bool) {
     let &Stored { address, bytes, before, after, kind, site, .. } = stored;
     let width = bytes as usize;

@@ -1,6 +1,6 @@
-//! C11's mutexes and conditions. glibc's are its pthread ones by another name, and so are ours.
+//! C11's mutexes and conditions, which are aliases of the pthread ones in glibc and here.
 //!
-//! Threads are in `create`, `call_once` in `conditions`; `tss_*` are keys, which stay the C library's.
+//! Threads are in `create`, `call_once` in `conditions`; `tss_*` are keys, which are left to the C library.
 
 use std::ffi::c_int;
 

@@ -1,4 +1,4 @@
-//! Condition variables, barriers, `pthread_once` and its like for local statics of C++.
+//! Condition variables, barriers, `pthread_once`, and its equivalent for local statics of C++.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -24,19 +24,19 @@ fn condition_key(condition: Object) -> Key {
     Key { class: Class::Condition, address: condition as u64 }
 }
 
-/// Lets go of the mutex, waits to be called, takes the mutex again.
+/// Releases the mutex, waits to be signaled, and takes the mutex again.
 ///
 /// # Safety
 ///
-/// The program says that there are a condition variable and a mutex.
+/// The program vouches for the condition variable and the mutex.
 pub(super) unsafe fn condition_wait(condition: Object, mutex: Object, deadline: Option<u64>) -> c_int {
     synchronize();
-    // SAFETY: there is a mutex.
+    // SAFETY: the caller vouches for the mutex.
     let unlocked = unsafe { unlock_mutex(mutex) };
     if unlocked != 0 {
         return unlocked;
     }
-    // Once it is called it goes on when it can have the mutex: that is one step.
+    // Once signaled it continues as soon as it can have the mutex: that is one step.
     let one_step = exploring() && deadline.is_none();
     if exploring() {
         synchronized(condition as u64);
@@ -48,7 +48,7 @@ pub(super) unsafe fn condition_wait(condition: Object, mutex: Object, deadline: 
     if woken == Woken::Called && !exploring() {
         synchronized(condition as u64);
     }
-    // SAFETY: there is a mutex.
+    // SAFETY: the caller vouches for the mutex.
     let locked = unsafe {
         if one_step && woken == Woken::Called {
             volatile_fence(std::ptr::null());
@@ -73,7 +73,7 @@ pub(super) fn signal(condition: Object, wake: fn(Key)) -> c_int {
 }
 
 unsafe fn timed_wait(condition: Object, mutex: Object, clock: c_int, at: *const timespec) -> c_int {
-    // SAFETY: as for `condition_wait`, and there is a time.
+    // SAFETY: as for `condition_wait`, with a valid time.
     unsafe {
         match deadline(clock, at) {
             Ok(moment) => condition_wait(condition, mutex, Some(moment)),
@@ -82,12 +82,12 @@ unsafe fn timed_wait(condition: Object, mutex: Object, clock: c_int, at: *const 
     }
 }
 
-/// The clock is in a condition variable's bytes, which the C library initializes.
+/// The clock is stored in the condition variable, which the C library initializes.
 pub(super) fn init_condition(condition: Object, init: impl FnOnce(Object) -> c_int) -> c_int {
     if is_pm(condition as u64) { persistent::initialize::<48>(condition, init) } else { init(condition) }
 }
 
-/// By which clock a condition variable's deadlines go: glibc keeps that at offset 36.
+/// The clock of a condition variable's deadlines: glibc keeps it at offset 36.
 unsafe fn clock_of(condition: Object) -> c_int {
     const MONOTONIC: u32 = 2;
     let flags = match is_pm(condition as u64) {
@@ -98,7 +98,7 @@ unsafe fn clock_of(condition: Object) -> c_int {
     if flags & MONOTONIC != 0 { libc::CLOCK_MONOTONIC } else { libc::CLOCK_REALTIME }
 }
 
-/// While a once's function runs. If it does not return (an exception, cancellation), another thread may try.
+/// Guards a running once-function. If it does not return (an exception, cancellation), another thread may try.
 struct OnceGuard {
     control: u64,
     done: bool,
@@ -116,7 +116,7 @@ impl Drop for OnceGuard {
 
 /// # Safety
 ///
-/// The program says that there is a `pthread_once_t`, and vouches for the function.
+/// The program vouches for the `pthread_once_t` and the function.
 unsafe fn once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) {
     let address = control as u64;
     let volatile = !is_pm(address);
@@ -124,7 +124,7 @@ unsafe fn once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) {
     loop {
         let one_step = persistent::one_step(address);
         let done = match volatile {
-            // SAFETY: there is one.
+            // SAFETY: the caller vouches for it.
             true => (unsafe { *control }) as u32 == ONCE_DONE,
             false => persistent::once_is_done(address),
         };
@@ -133,7 +133,7 @@ unsafe fn once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) {
             return;
         }
         if !volatile && persistent::once_was_running(address) {
-            // It never comes to its end.
+            // It never finishes.
             locks::with(|locks| locks.set_once(address, Some(Once::Running)));
         }
         if locks::with(|locks| locks.once(address)).is_none() {
@@ -153,7 +153,7 @@ unsafe fn once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) {
     settle();
     synchronized(address);
     if volatile {
-        // SAFETY: there is one.
+        // SAFETY: the caller vouches for it.
         unsafe { *control = ONCE_DONE as c_int };
     }
     guard.done = true;
@@ -161,17 +161,17 @@ unsafe fn once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) {
     others_may_run();
 }
 
-/// A local static of C++ is about to be made, unless it is there: says whether this thread is to make it. The first byte of
-/// its guard, which compiled code looks at, says that it is there.
+/// Called before a local static of C++ is initialized: returns whether this thread must do it. The first byte of the
+/// guard, which compiled code checks, says that it is initialized.
 ///
 /// # Safety
 ///
-/// The program says that there is a guard.
+/// The program vouches for the guard.
 unsafe fn acquire_guard(guard: *mut u64) -> bool {
     let address = guard as u64;
     synchronize();
     loop {
-        // SAFETY: there is one.
+        // SAFETY: the caller vouches for the guard.
         let done = unsafe { guard.cast::<u8>().read_volatile() } != 0;
         if done || locks::with(|locks| locks.once(address)).is_none() {
             synchronized(address);
@@ -184,7 +184,7 @@ unsafe fn acquire_guard(guard: *mut u64) -> bool {
     }
 }
 
-/// The static is there, or an exception came in between.
+/// The static has been initialized, or an exception interrupted that.
 ///
 /// # Safety
 ///
@@ -193,7 +193,7 @@ unsafe fn leave_guard(guard: *mut u64, made: bool) {
     let address = guard as u64;
     settle();
     synchronized(address);
-    // SAFETY: there is one.
+    // SAFETY: the caller vouches for the guard.
     unsafe { guard.write_volatile(made.into()) };
     if made {
         volatile_changed(address, 1);
@@ -202,7 +202,7 @@ unsafe fn leave_guard(guard: *mut u64, made: bool) {
     others_may_run();
 }
 
-/// Waits until a barrier opens; gives what `pthread_barrier_wait` returns.
+/// Waits until a barrier opens; returns the result of `pthread_barrier_wait`.
 unsafe fn pass_barrier(address: u64) -> c_int {
     synchronize();
     let one_step = persistent::one_step(address);
@@ -211,7 +211,7 @@ unsafe fn pass_barrier(address: u64) -> c_int {
     let fresh = match persistent && !locks::with(|locks| locks.knows_barrier(address)) {
         true => persistent::barrier(address),
         false if persistent => (1, 0),
-        // SAFETY: one that was initialized before `main`: glibc keeps the count at offset 8.
+        // SAFETY: it was initialized before `main`: glibc keeps the count at offset 8.
         false => (unsafe { ((address + 8) as *const u32).read_unaligned() }, 0),
     };
     let key = Key { class: Class::Barrier, address };

@@ -1,9 +1,8 @@
-//! Beginning and ending threads.
+//! Creates, ends and joins threads.
 //!
-//! Real threads are always created joinable, and a thread counts as ended only when the kernel has no trace
-//! of it left: so the C library reuses stacks and heaps in the same order in every run. The end of a thread
-//! is noticed by the destructor of a key: by then its function, its C++ destructors and the destructors of
-//! the program's keys have run.
+//! Real threads are always created joinable, and a thread counts as ended only when the kernel has removed it, so that
+//! the C library reuses stacks and heaps in the same order in every run. The destructor of a key detects the end of a
+//! thread: by then its function, its C++ destructors and the destructors of the program's keys have run.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -40,7 +39,7 @@ unsafe extern "C" {
     fn pthread_attr_getdetachstate(attributes: *const pthread_attr_t, state: *mut c_int) -> c_int;
 }
 
-/// The function of a thread.
+/// A thread's function.
 #[derive(Clone, Copy)]
 pub(super) enum Function {
     Posix(unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void),
@@ -56,7 +55,7 @@ struct Start {
 /// Were threads created before `main`? Children do not have them.
 static EARLY_THREADS: AtomicBool = AtomicBool::new(false);
 
-/// The child began; the verdict is UNKNOWN if threads are missing from it.
+/// Called when a child starts; makes the verdict UNKNOWN if it lacks threads.
 pub(crate) fn note_early_threads() {
     if EARLY_THREADS.load(Ordering::Relaxed) {
         unknown(reason::EARLY_THREADS, std::ptr::null());
@@ -65,7 +64,7 @@ pub(crate) fn note_early_threads() {
 
 static EXIT_KEY: RunningThreadCell<Option<libc::pthread_key_t>> = RunningThreadCell::new(None);
 
-/// The rounds of destructors that the C library makes; the last one is ours.
+/// The C library's rounds of destructors; ours is the last one.
 const ROUNDS: u32 = 4;
 
 /// Called when a thread's keys are destroyed, in every round.
@@ -88,20 +87,20 @@ fn exit_key() -> libc::pthread_key_t {
         return key;
     }
     let mut key = 0;
-    // SAFETY: the destructor stays as long as the process.
+    // SAFETY: the destructor stays valid as long as the process.
     if unsafe { libc::pthread_key_create(&raw mut key, Some(at_exit)) } != 0 {
         give_up("no key left for the end of threads");
     }
     EXIT_KEY.set(Some(key));
-    // Whoever creates the first thread is the first thread.
+    // The thread that creates the first thread is itself the first.
     arm_exit_key();
     key
 }
 
-/// From here on the end of the running thread is noticed.
+/// Arranges for the end of the running thread to be detected.
 fn arm_exit_key() {
     const NOT_NULL: *const c_void = std::ptr::dangling();
-    // SAFETY: the key was created; nobody looks at the value.
+    // SAFETY: the key was created; its value is never read.
     unsafe { libc::pthread_setspecific(exit_key(), NOT_NULL) };
 }
 
@@ -109,7 +108,7 @@ fn arm_exit_key() {
 ///
 /// `start` is the box that `create` made for this thread.
 unsafe extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
-    // SAFETY: the box is this thread's now. It is never freed: the thread may end without coming back.
+    // SAFETY: the box belongs to this thread now. It is never freed: the thread may end without returning.
     let start = unsafe { &*start.cast::<Start>() };
     faults::give_alternate_stack();
     first_turn(&start.baton);
@@ -136,11 +135,11 @@ type Create = unsafe extern "C-unwind" fn(
 
 fn real_create() -> Create {
     static REAL: Real = Real::new("pthread_create\0", None);
-    // SAFETY: that is its type.
+    // SAFETY: the symbol has this type.
     unsafe { std::mem::transmute(REAL.get()) }
 }
 
-/// A thread that creates another is no longer alone: what it does from here on is followed, if it was not rebuilt.
+/// A thread that creates another is no longer alone: from here on it is followed, if it was not rebuilt.
 fn follow_caller() {
     if wanted()
         && let Some(caller) = callers::outer_caller()
@@ -162,7 +161,7 @@ unsafe fn create(
         unknown(reason::THREADS_OF_CHILD, std::ptr::null());
     }
     if timers::any() {
-        // Which thread gets the signal is anybody's guess.
+        // Which thread receives the signal is unspecified.
         unknown(reason::TIMER, std::ptr::null());
     }
     exit_key();
@@ -171,9 +170,9 @@ unsafe fn create(
     let Some(number) = scheduler(|scheduler| scheduler.add()) else { return libc::EAGAIN };
     let start = Box::into_raw(Box::new(Start { baton: baton_of(number), function, argument }));
     let (mut new, mut detached) = (0, libc::PTHREAD_CREATE_JOINABLE);
-    // SAFETY: the program vouches for its attributes; `run` is given what it wants.
+    // SAFETY: the program vouches for its attributes; `run` gets the argument it expects.
     let result = unsafe {
-        // A copy of the attributes that says joinable; it shares what the original points to.
+        // A copy of the attributes, made joinable; it shares the original's pointers.
         let mut copy = attributes.as_ref().copied();
         if let Some(copy) = &mut copy {
             pthread_attr_getdetachstate(copy, &raw mut detached);
@@ -184,7 +183,7 @@ unsafe fn create(
     };
     if result != 0 {
         scheduler(|scheduler| scheduler.undo_add());
-        // SAFETY: there is no thread that it could be given to.
+        // SAFETY: no thread was created that could use it.
         drop(unsafe { Box::from_raw(start) });
         return result;
     }
@@ -196,14 +195,14 @@ unsafe fn create(
     session::control(|control| control.threads += 1);
     note(record::SPAWN, 0, number.into(), std::ptr::null());
     {
-        // It may be in persistent memory, and the new thread finds it there: its first step comes later.
+        // The handle may be in persistent memory, where the new thread must find it: its first step comes later.
         let _atomic = Atomic::begin();
-        // SAFETY: the program wants to know.
+        // SAFETY: the program vouches for the handle.
         unsafe { write(handle, &raw const new, size_of::<pthread_t>(), callers::call_site()) };
     }
     running::set_concurrent(true);
     if exploring() {
-        // Numbers of threads depend on the order in which they are created.
+        // Thread numbers depend on the order of creation.
         synchronized(&raw const EARLY_THREADS as u64);
         step_notes::note(kind::ENABLES, number.into());
         follow_caller();
@@ -212,18 +211,18 @@ unsafe fn create(
     0
 }
 
-/// How long to wait for a thread's end.
+/// How long to wait for a thread to end.
 enum Patience {
     Endless,
     Until(u64),
     None,
 }
 
-/// Waits for a thread to end; the real one is then gone, and joined.
+/// Waits for a thread to end; the real thread is then gone and joined.
 ///
 /// # Safety
 ///
-/// There is room for the value, if it is wanted.
+/// `value` is null or has room for the result.
 unsafe fn join(handle: pthread_t, value: *mut *mut c_void, patience: Patience) -> c_int {
     synchronize();
     let Some(number) = scheduler(|scheduler| scheduler.find(handle)) else { return libc::ESRCH };
@@ -257,7 +256,7 @@ unsafe fn join(handle: pthread_t, value: *mut *mut c_void, patience: Patience) -
     result
 }
 
-/// Waits until a moment.
+/// Waits until an instant.
 unsafe fn join_until(handle: pthread_t, value: *mut *mut c_void, moment: Result<u64, c_int>) -> c_int {
     match moment {
         // SAFETY: as for `join`.
@@ -280,7 +279,7 @@ fn detach(handle: pthread_t) -> c_int {
     0
 }
 
-/// Written out, because threads that begin before `main` must be noticed.
+/// Written without the macro, because threads that start before `main` must be noticed.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn pthread_create(
     handle: *mut pthread_t,
@@ -300,7 +299,7 @@ unsafe extern "C-unwind" fn pthread_create(
     }
 }
 
-/// C11's answer to an error number.
+/// Converts an error number to C11's result.
 pub(super) mod c11 {
     use std::ffi::c_int;
 
@@ -372,7 +371,7 @@ schedule! {
         synchronize();
         let Some(number) = scheduler(|scheduler| scheduler.find(handle)) else { return libc::ESRCH };
         cancel(number);
-        // Only waiting functions and pthread_testcancel look; reading and writing files do not.
+        // Only waiting functions and `pthread_testcancel` check for cancellation; file I/O does not.
         unknown(reason::CANCEL, std::ptr::null());
         0
     }

@@ -1,5 +1,5 @@
-//! `syscall`, for those who wait on futexes themselves: Rust's standard library, `std::atomic::wait`, the
-//! guards of C++'s local statics.
+//! `syscall`, for code that waits on futexes directly: Rust's standard library, `std::atomic::wait`, the guards of
+//! C++'s local statics.
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 
@@ -47,18 +47,18 @@ unsafe extern "C-unwind" fn syscall(
 ///
 /// # Safety
 ///
-/// As for the call.
+/// As for the system call.
 pub(crate) unsafe fn call(number: c_long, arguments: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = arguments;
     if !recording() {
         // SAFETY: as for this function.
         return unsafe { raw_syscall(number, reachable(number, arguments)) };
     }
-    // What the C library's functions give, as the kernel would.
+    // Converts a C library result to the kernel's convention.
     let told = |result: isize| if result < 0 { -(errno() as isize) } else { result };
     let (descriptor, buffer, offset) = (a as c_int, b as *mut c_void, d as i64);
     let _call = if is_of_files(number) { callers::outer_call() } else { None };
-    // SAFETY: the program vouches for the call, by whatever way it makes it.
+    // SAFETY: the program vouches for the call, however it makes it.
     unsafe {
         match number {
             libc::SYS_read => told(libc::read(descriptor, buffer, c)),
@@ -101,7 +101,7 @@ pub(crate) unsafe fn call(number: c_long, arguments: [usize; 6]) -> isize {
                 give_way();
                 0
             }
-            // What differs from run to run is the same under the checker, however it is asked for.
+            // Nondeterministic results are fixed under the checker, however they are requested.
             libc::SYS_getrandom => {
                 determinism::give_random(a as *mut c_void, b, std::ptr::null());
                 b as isize
@@ -119,7 +119,7 @@ pub(crate) unsafe fn call(number: c_long, arguments: [usize; 6]) -> isize {
     }
 }
 
-/// Is a call about files, so that where the program makes it may be told?
+/// Does a call involve files, so that its site may have to be reported?
 fn is_of_files(number: c_long) -> bool {
     matches!(
         number,
@@ -147,8 +147,8 @@ fn is_of_files(number: c_long) -> bool {
     )
 }
 
-/// Arguments as the kernel can use them: it cannot follow anybody into the window. What it stores to PM shows at the end
-/// of the run.
+/// Translates arguments for the kernel, which cannot access the window. What it stores to PM is detected at the end of
+/// the run.
 pub(crate) fn reachable(number: c_long, mut arguments: [usize; 6]) -> [usize; 6] {
     let maps = [
         libc::SYS_mmap,
@@ -171,7 +171,7 @@ unsafe fn futex([word, operation, value, timeout, second, bits]: [usize; 6]) -> 
     let flags = libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
     let command = operation as c_int & !flags;
     let realtime = operation as c_int & libc::FUTEX_CLOCK_REALTIME != 0;
-    // SAFETY: the program says that there is a word.
+    // SAFETY: the program vouches for the word.
     let holds = |expected: usize| unsafe { *(word as *const u32) == expected as u32 };
     let wake = |bits| wake(key(word), value as c_int as usize, bits);
     synchronize();
@@ -186,7 +186,7 @@ unsafe fn futex([word, operation, value, timeout, second, bits]: [usize; 6]) -> 
             }
             let timeout = timeout as *const timespec;
             let clock = if realtime { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
-            // SAFETY: there is a time, if any.
+            // SAFETY: null, or the program vouches for the time.
             let deadline = unsafe {
                 match command {
                     _ if timeout.is_null() => Ok(None),
@@ -196,7 +196,7 @@ unsafe fn futex([word, operation, value, timeout, second, bits]: [usize; 6]) -> 
             };
             let bits = if command == libc::FUTEX_WAIT { u32::MAX } else { bits as u32 };
             let woken = deadline.map(|deadline| wait(Wait { bits, ..Wait::new(key(word), deadline) }));
-            // Whoever waited looks at the word next, in code that need not have been rebuilt.
+            // The woken thread reads the word next, in code that may not have been rebuilt.
             saw_last_change(word as u64);
             match woken {
                 Err(error) => -(error as isize),

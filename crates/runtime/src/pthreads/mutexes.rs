@@ -22,12 +22,12 @@ use crashproof_protocol::steps::AccessKind;
 
 pub(super) type Object = *mut c_void;
 
-/// A mutex that nothing is known of. One in volatile memory is as its bytes say it was initialized: glibc keeps the
-/// kind at offset 16.
+/// A mutex seen for the first time. In volatile memory its bytes say how it was initialized: glibc keeps the kind at
+/// offset 16.
 ///
 /// # Safety
 ///
-/// The program says that there is a mutex.
+/// The program vouches for the mutex.
 unsafe fn fresh_mutex(address: u64) -> Mutex {
     const ROBUST: u32 = 16;
     if is_pm(address) {
@@ -38,11 +38,11 @@ unsafe fn fresh_mutex(address: u64) -> Mutex {
     Mutex::new(MutexKind::of((kind & 3) as c_int), kind & ROBUST != 0)
 }
 
-/// What a mutex is if nothing is known of it.
+/// The initial state of a mutex not seen before.
 unsafe fn fresh_if_unknown(address: u64) -> Mutex {
     match locks::with(|locks| locks.knows_mutex(address)) {
         true => Mutex::new(MutexKind::Normal, false),
-        // SAFETY: there is a mutex.
+        // SAFETY: the caller vouches for the mutex.
         false => unsafe { fresh_mutex(address) },
     }
 }
@@ -51,11 +51,11 @@ unsafe fn fresh_if_unknown(address: u64) -> Mutex {
 ///
 /// # Safety
 ///
-/// The program says that there is a mutex. The same for all functions that take one.
+/// The program vouches for the mutex, here and in all functions that take one.
 pub(super) unsafe fn try_mutex(mutex: Object) -> c_int {
     let address = mutex as u64;
     let one_step = persistent::one_step(address);
-    // SAFETY: there is a mutex.
+    // SAFETY: the caller vouches for the mutex.
     let fresh = unsafe { fresh_if_unknown(address) };
     let attempt = locks::with(|locks| locks.take_mutex(address, running::number(), || fresh));
     if matches!(attempt, Attempt::Taken(_)) {
@@ -80,20 +80,20 @@ pub(super) unsafe fn try_mutex(mutex: Object) -> c_int {
     }
 }
 
-/// Takes the mutex, waits for it if need be.
+/// Takes the mutex, waiting for it if necessary.
 pub(super) unsafe fn lock_mutex(mutex: Object, deadline: Option<u64>) -> c_int {
     if deadline.is_none() {
         step_for_lock(Lock::Mutex(mutex as u64));
     }
-    // SAFETY: there is a mutex.
+    // SAFETY: the caller vouches for the mutex.
     unsafe { lock_mutex_in_step(mutex, deadline) }
 }
 
-/// The same, in a step that is for this.
+/// The same, inside a step already begun for it.
 pub(super) unsafe fn lock_mutex_in_step(mutex: Object, deadline: Option<u64>) -> c_int {
     let address = mutex as u64;
     loop {
-        // SAFETY: there is a mutex.
+        // SAFETY: the caller vouches for the mutex.
         let result = unsafe { try_mutex(mutex) };
         if result != libc::EBUSY {
             return result;
@@ -109,12 +109,12 @@ pub(super) unsafe fn lock_mutex_in_step(mutex: Object, deadline: Option<u64>) ->
 
 pub(super) unsafe fn unlock_mutex(mutex: Object) -> c_int {
     let address = mutex as u64;
-    // SAFETY: there is a mutex.
+    // SAFETY: the caller vouches for the mutex.
     let fresh = unsafe { fresh_if_unknown(address) };
     let me = running::number();
     let key = Key { class: Class::Mutex, address };
     if is_pm(address) {
-        // Before anybody else can take it.
+        // Before another thread can take it.
         match locks::with(|locks| locks.mutex_release(address, me)) {
             Some(Ok(release)) => persistent::mutex_released(address, release),
             Some(Err(_)) => {}
@@ -136,33 +136,33 @@ pub(super) unsafe fn unlock_mutex(mutex: Object) -> c_int {
     0
 }
 
-/// What is known of a mutex is in its bytes, which the C library initializes.
+/// The state of a mutex is in its bytes, which the C library initializes.
 pub(super) fn init_mutex(mutex: Object, init: impl FnOnce(Object) -> c_int) -> c_int {
     locks::with(|locks| locks.forget_mutex(mutex as u64));
     if is_pm(mutex as u64) { persistent::initialize::<40>(mutex, init) } else { init(mutex) }
 }
 
-/// A function that does not wait tries to take a lock: what comes of it depends on all that others do to it.
+/// Records that a non-blocking function tries to take a lock: the outcome depends on everything others do to it.
 pub(super) fn looks_at(lock: Object) {
     if exploring() {
         synchronized(lock as u64);
     }
 }
 
-/// A loop around a function that does not wait must not keep others from running.
+/// A loop around a non-blocking function must not keep others from running.
 pub(super) fn give_way_if(busy: bool) {
     if busy {
         give_way();
     }
 }
 
-/// A free mutex is taken even if the deadline is no time at all, as POSIX wants it.
+/// Takes a free mutex even if the deadline is invalid, as POSIX requires.
 pub(super) unsafe fn timed_lock(mutex: Object, deadline: Result<u64, c_int>) -> c_int {
     synchronize();
     looks_at(mutex);
-    // SAFETY: there is a mutex.
+    // SAFETY: the caller vouches for the mutex.
     match unsafe { (try_mutex(mutex), deadline) } {
-        // SAFETY: there is a mutex.
+        // SAFETY: the caller vouches for the mutex.
         (libc::EBUSY, Ok(moment)) => unsafe { lock_mutex(mutex, Some(moment)) },
         (libc::EBUSY, Err(error)) => error,
         (result, _) => result,
@@ -193,7 +193,7 @@ fn try_rw(lock: Object, access: Access, class: Class) -> c_int {
     }
 }
 
-/// A function that does not wait.
+/// Tries once, without waiting.
 fn try_rw_once(lock: Object, access: Access, class: Class) -> c_int {
     synchronize();
     looks_at(lock);
@@ -231,12 +231,12 @@ fn lock_rw(lock: Object, access: Access, deadline: Result<Option<u64>, c_int>, c
 
 fn unlock_rw(lock: Object, class: Class) -> c_int {
     match class {
-        // A plain store gives it back: the C library has no fence there.
+        // A plain store releases it: the C library has no fence there.
         Class::SpinLock => settle_stores(),
         _ => settle(),
     }
     if is_pm(lock as u64) {
-        // Before anybody else can take it.
+        // Before another thread can take it.
         persistent::rw_released(lock as u64, class == Class::SpinLock);
     }
     if let Some(free) = locks::with(|locks| locks.release_rw(lock as u64)) {

@@ -1,13 +1,13 @@
-//! What locks in PM hold: the words that glibc keeps in them, stored as it stores them.
+//! Locks in PM, stored to as glibc does.
 //!
-//! What is known of a lock in this run is beside its bytes (see `threads::locks`), as for all locks. But a lock in PM is
-//! also what a crash leaves: the bytes of one that was held say that it is held, and nobody will ever let it go. So
-//! taking one and letting it go are stores, and a lock that this run has not taken or initialized yet is what its
-//! bytes say. Offsets are those of glibc on x86-64.
+//! The state of a lock in this run is kept outside its bytes (see `threads::locks`), as for all locks. But a lock in PM
+//! also survives a crash: if it was held, its bytes still say so, and no thread will ever release it. So taking and
+//! releasing one are stores, and a lock that this run has not yet taken or initialized is in the state its bytes
+//! describe. Offsets are those of glibc on x86-64.
 //!
 //! # Safety
 //!
-//! The program says that there are such objects where it points to.
+//! The program vouches that its pointers refer to such objects.
 
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
@@ -23,7 +23,7 @@ use crate::threads::locks::{Access, Mutex, MutexKind, Release, RwLock};
 use crate::threads::memory::Atomic;
 use crate::threads::running;
 
-/// Locks in PM whose state this run knows, since it has taken or initialized them.
+/// Locks in PM whose state this run knows, because it has taken or initialized them.
 static KNOWN: RunningThreadCell<BTreeSet<u64>> = RunningThreadCell::new(BTreeSet::new());
 
 fn is_known(address: u64) -> bool {
@@ -34,14 +34,14 @@ fn set_known(address: u64) {
     KNOWN.with(|known| known.insert(address));
 }
 
-/// Looking at the bytes of a lock and taking it is one step, as it is for one in volatile memory: begins it, if there are
-/// several threads and the lock is in PM. What taking it stores comes after: those are the thread's own steps, and nobody
-/// else can have the lock meanwhile.
+/// Begins the step that examines a lock's bytes and takes it, if there are several threads and the lock is in PM; in
+/// volatile memory that is one step, too. The stores that follow are the thread's own steps: no other thread can have
+/// the lock in the meantime.
 pub(super) fn one_step(address: u64) -> Option<Atomic> {
     (is_pm(address) && running::concurrent()).then(Atomic::begin)
 }
 
-/// What glibc puts where the owner of a lock is said: the number of the thread, as the program sees it.
+/// The owner that glibc stores in a lock: the thread id, as the program sees it.
 fn owner() -> u32 {
     4242 + u32::from(running::number())
 }
@@ -56,23 +56,23 @@ fn store(address: u64, offset: u64, value: u32) {
     unsafe { access::store(Kind::Store, address + offset, 4, value.into(), call_site()) };
 }
 
-/// A locked instruction on one word.
+/// A locked instruction on one word of a lock.
 fn exchange(address: u64, offset: u64, change: impl Fn(u32) -> u32) {
     // SAFETY: within the object.
     unsafe { access::exchange(address + offset, 4, call_site(), |old| Some(change(old as u32).into())) };
 }
 
-/// An object in PM is initialized: `init` is what the C library does to it, and `bytes` how much of it that touches.
+/// Initializes an object in PM: `init` is the C library's function, which touches the first `N` bytes.
 pub(super) fn initialize<const N: usize>(
     object: *mut c_void,
     init: impl FnOnce(*mut c_void) -> c_int,
 ) -> c_int {
-    // Aligned as the largest of them.
+    // With the largest alignment among them.
     let mut words = [[0u64; 8]; 1];
     let here = words.as_mut_ptr().cast::<c_void>();
     const { assert!(N <= 64) };
     let result = init(here);
-    // SAFETY: there is an object, which is that large.
+    // SAFETY: the caller vouches for the object, which is that large.
     unsafe { write(object, here, N, call_site()) };
     set_known(object as u64);
     result
@@ -85,14 +85,14 @@ const USERS: u64 = 12;
 const KIND: u64 = 16;
 const ROBUST: u32 = 16;
 
-/// A mutex of which nothing is known in this run, by its bytes.
+/// The state of a mutex not seen before, from its bytes.
 pub(super) fn mutex(address: u64) -> Mutex {
     let kind = load(address, KIND);
     let mutex = Mutex::new(MutexKind::of((kind & 3) as c_int), kind & ROBUST != 0);
     if is_known(address) || load(address, LOCK) == 0 { mutex } else { mutex.held_before_the_crash() }
 }
 
-/// A mutex in PM was taken.
+/// Stores to a mutex in PM that it was taken.
 pub(super) fn mutex_taken(address: u64) {
     set_known(address);
     let kind = load(address, KIND);
@@ -106,13 +106,13 @@ pub(super) fn mutex_taken(address: u64) {
     store(address, USERS, users.wrapping_add(1));
 }
 
-/// A mutex in PM was taken once more by the thread that holds it.
+/// Stores to a mutex in PM that its holder took it again.
 pub(super) fn mutex_nested(address: u64) {
     let count = load(address, COUNT);
     store(address, COUNT, count.wrapping_add(1));
 }
 
-/// A mutex in PM is let go.
+/// Stores to a mutex in PM that it is released.
 pub(super) fn mutex_released(address: u64, release: Release) {
     set_known(address);
     if load(address, KIND) & 3 == libc::PTHREAD_MUTEX_RECURSIVE as u32 {
@@ -133,10 +133,10 @@ const WRITER: u64 = 24;
 const WRITE_PHASE: u32 = 1;
 const WRITE_LOCKED: u32 = 2;
 const ONE_READER: u32 = 8;
-/// What a spin lock holds when it is free.
+/// The value of a free spin lock.
 const FREE: u32 = 1;
 
-/// A read-write lock, or a spin lock, of which nothing is known in this run, by its bytes.
+/// The state of a read-write lock or spin lock not seen before, from its bytes.
 pub(super) fn rw_lock(address: u64, is_spin_lock: bool) -> RwLock {
     if !is_pm(address) || is_known(address) {
         return RwLock::default();
@@ -172,12 +172,12 @@ pub(super) fn rw_released(address: u64, is_spin_lock: bool) {
     }
 }
 
-/// The value of a semaphore of which nothing is known in this run.
+/// The value of a semaphore not seen before.
 pub(super) fn semaphore(address: u64) -> u32 {
     load(address, 0)
 }
 
-/// A semaphore in PM has another value.
+/// Stores the new value of a semaphore in PM.
 pub(super) fn set_semaphore(address: u64, value: impl Fn() -> u32) {
     set_known(address);
     exchange(address, 0, |_| value());
@@ -185,18 +185,18 @@ pub(super) fn set_semaphore(address: u64, value: impl Fn() -> u32) {
 
 const WANTED: u64 = 8;
 
-/// How many a barrier wants, and how many came, by its bytes.
+/// The number of threads a barrier waits for and the number that have arrived, from its bytes.
 pub(super) fn barrier(address: u64) -> (u32, u32) {
     (load(address, WANTED), if is_known(address) { 0 } else { load(address, 0) })
 }
 
-/// Threads came to a barrier in PM, or it opened.
+/// Stores arrivals at a barrier in PM, or that it opened.
 pub(super) fn set_barrier(address: u64, came: impl Fn() -> u32) {
     set_known(address);
     exchange(address, 0, |_| came());
 }
 
-/// What glibc writes into a `pthread_once_t` while its function runs, and when it is done.
+/// The values glibc stores in a `pthread_once_t` while its function runs, and when it is done.
 const ONCE_RUNNING: u32 = 1;
 pub(super) const ONCE_DONE: u32 = 2;
 
@@ -205,7 +205,7 @@ pub(super) fn once_is_done(address: u64) -> bool {
     load(address, 0) == ONCE_DONE
 }
 
-/// Was its function running when the power failed?
+/// Was its function running at the crash?
 pub(super) fn once_was_running(address: u64) -> bool {
     !is_known(address) && load(address, 0) & ONCE_RUNNING != 0
 }
@@ -216,7 +216,7 @@ pub(super) fn set_once(address: u64, running: bool, done: bool) {
     exchange(address, 0, |_| word);
 }
 
-/// By which clock the deadlines of a condition variable go.
+/// The clock for the deadlines of a condition variable.
 pub(super) fn condition_flags(address: u64) -> u32 {
     load(address, 36)
 }

@@ -1,6 +1,6 @@
-//! Semaphores, named ones too.
+//! Semaphores, including named ones.
 //!
-//! Named semaphores live in the process only: like everything in memory they are gone after a crash.
+//! Named semaphores live only in the process: like all volatile memory they are lost in a crash.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint};
@@ -28,7 +28,7 @@ use crate::threads::turns::{
     wake_one,
 };
 
-/// A semaphore with a name.
+/// A named semaphore.
 struct Named {
     semaphore: *mut libc::sem_t,
     unlinked: bool,
@@ -36,19 +36,19 @@ struct Named {
 
 static NAMED: RunningThreadCell<BTreeMap<Vec<u8>, Named>> = RunningThreadCell::new(BTreeMap::new());
 
-/// Changes the value, in one step; of a semaphore that was initialized before `main` it is as glibc keeps it. `kind` is what
-/// a change is to others.
+/// Changes the value in one step, reading glibc's representation if the semaphore was initialized before `main`. `kind`
+/// is how the change appears to other threads.
 ///
 /// # Safety
 ///
-/// The program says that there is a semaphore.
+/// The program vouches for the semaphore.
 unsafe fn with_value<R>(semaphore: Object, kind: AccessKind, change: impl FnOnce(&mut u32) -> R) -> R {
     let address = semaphore as u64;
     let one_step = persistent::one_step(address);
     let fresh = match is_pm(address) {
         true if locks::with(|locks| locks.knows_semaphore(address)) => 0,
         true => persistent::semaphore(address),
-        // SAFETY: there is one.
+        // SAFETY: the caller vouches for it.
         false => unsafe { semaphore.cast::<u32>().read_unaligned() },
     };
     let value = || locks::with(|locks| *locks.semaphore(address, || fresh));
@@ -65,10 +65,10 @@ unsafe fn with_value<R>(semaphore: Object, kind: AccessKind, change: impl FnOnce
     result
 }
 
-/// Takes one, if there is one to take.
+/// Decrements the semaphore if its value is positive.
 unsafe fn try_take(semaphore: Object) -> bool {
     let less = |value: &mut u32| value.checked_sub(1).map(|less| *value = less).is_some();
-    // SAFETY: there is one.
+    // SAFETY: the caller vouches for it.
     unsafe { with_value(semaphore, AccessKind::Acquire, less) }
 }
 
@@ -80,7 +80,7 @@ unsafe fn take(semaphore: Object, deadline: Result<Option<u64>, c_int>) -> c_int
         synchronize();
         looks_at(semaphore);
     }
-    // SAFETY: there is one.
+    // SAFETY: the caller vouches for it.
     while !unsafe { try_take(semaphore) } {
         let deadline = match deadline {
             Ok(deadline) => deadline,
@@ -96,7 +96,7 @@ unsafe fn take(semaphore: Object, deadline: Result<Option<u64>, c_int>) -> c_int
     0
 }
 
-/// Opens a semaphore by name, or makes one.
+/// Opens a semaphore by name, or creates one.
 fn open(name: &[u8], flags: c_int, count: c_uint) -> Result<*mut libc::sem_t, c_int> {
     let known =
         NAMED.with(|named| named.get(name).filter(|named| !named.unlinked).map(|named| named.semaphore));
@@ -113,7 +113,7 @@ fn open(name: &[u8], flags: c_int, count: c_uint) -> Result<*mut libc::sem_t, c_
     }
 }
 
-/// Whoever has it open keeps it; the name can be used again.
+/// Removes the name, which can then be reused; open semaphores stay valid.
 fn unlink(name: &[u8]) -> c_int {
     NAMED.with(|all| match all.remove(name) {
         Some(named) => {
@@ -183,7 +183,7 @@ schedule_at! {
         0
     }
 
-    /// The last two arguments are there only if the semaphore may be created; else they are not looked at.
+    /// The last two arguments exist only if the semaphore may be created; otherwise they are not read.
     fn sem_open(name: *const c_char, flags: c_int, mode: c_uint, count: c_uint) -> *mut libc::sem_t, caller(r8) |real| {
         let _ = mode;
         open(CStr::from_ptr(name).to_bytes(), flags, count).unwrap_or_else(|error| {
@@ -192,7 +192,7 @@ schedule_at! {
         })
     }
 
-    /// It lives as long as the process: others may have it open.
+    /// Does nothing: a semaphore lives as long as the process, since others may have it open.
     fn sem_close(_semaphore: *mut libc::sem_t) -> c_int, caller(rsi) |real| { 0 }
 
     fn sem_unlink(name: *const c_char) -> c_int, caller(rsi) |real| { unlink(CStr::from_ptr(name).to_bytes()) }

@@ -1,11 +1,11 @@
-//! Passing the turn from one real thread to another.
+//! Passes the turn from one real thread to another.
 
 use std::ptr::null;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::system::raw_syscall;
 
-/// Where a thread waits for its turn.
+/// What a thread waits on for its turn.
 pub(crate) struct Baton(AtomicU32);
 
 const EMPTY: u32 = 0;
@@ -16,13 +16,13 @@ impl Baton {
         Baton(AtomicU32::new(EMPTY))
     }
 
-    /// Gives the turn to the thread that waits, or will wait, here.
+    /// Gives the turn to the thread that waits, or will wait, on this baton.
     pub(crate) fn pass(&self) {
         self.0.store(HERE, Ordering::Release);
         self.futex(libc::FUTEX_WAKE, 1, null());
     }
 
-    /// Waits for the turn. Calls `watch` now and then, should that take long.
+    /// Waits for the turn. Calls `watch` occasionally if that takes long.
     pub(crate) fn wait(&self, mut watch: impl FnMut()) {
         static LONG: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 200_000_000 };
         while self.0.compare_exchange(HERE, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -37,7 +37,7 @@ impl Baton {
         let operation = operation | libc::FUTEX_PRIVATE_FLAG;
         let arguments =
             [self.0.as_ptr() as usize, operation as usize, value as usize, timeout as usize, 0, 0];
-        // SAFETY: the kernel looks at the word, and at the time if there is one.
+        // SAFETY: the kernel reads the word, and the time if there is one.
         unsafe { raw_syscall(libc::SYS_futex, arguments) }
     }
 }

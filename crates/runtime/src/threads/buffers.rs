@@ -1,7 +1,7 @@
-//! Store buffers: what a thread stores, flushes and fences may wait, and takes effect later.
+//! Store buffers: a thread's stores, flushes and fences may be delayed, and take effect later.
 //!
-//! The buffers are px86's, and so is what may overtake what; the seed only chooses among what px86 permits. With seed 0
-//! nothing waits. The trace holds what took effect, in that order.
+//! px86 defines the buffers and which reorderings they allow; the seed only chooses among those. With seed 0 nothing is
+//! delayed. The trace holds instructions in the order in which they took effect.
 
 use crashproof_protocol::abi::{Site, is_pm};
 use crashproof_protocol::steps::{self, Access, AccessKind, kind};
@@ -21,18 +21,18 @@ use crate::session::{self, append};
 use crate::shadow::touch;
 use crate::sites;
 
-/// What a store buffer holds at most; real ones hold some dozens.
+/// Capacity of a store buffer; real ones hold a few dozen entries.
 const CAPACITY: usize = decisions::CAPACITY;
 
 fn event(kind: Kind, address: u64, width: u8, value: u64, site: u32) -> Event {
     Event { address, value, site: px86::Site(site), thread: Thread(running::number()), kind, width }
 }
 
-/// The running thread gives an instruction out: to its buffer, or to take effect now.
+/// The running thread issues an instruction: into its buffer, or to take effect immediately.
 ///
 /// # Safety
 ///
-/// What it stores to is in the pool, which is accessible.
+/// The address it stores to is in the pool, which is accessible.
 pub(super) unsafe fn issue(kind: Kind, address: u64, width: u8, value: u64, site: u32) {
     let me = running::number();
     let issued = session::control(|control| control.records);
@@ -44,12 +44,12 @@ pub(super) unsafe fn issue(kind: Kind, address: u64, width: u8, value: u64, site
         });
         entry.tag = tag;
     }
-    // The others may have ended just before: then nobody looks into the buffer any more.
+    // The others may just have ended, in which case nothing would drain the buffer.
     let alone = !running::concurrent();
     let at_once = scheduler(|scheduler| {
         (scheduler.strategy.leaving.is_none() || alone) && !exploring() || scheduler.is_atomic()
     });
-    // SAFETY: of this instruction the caller says so, of those in the buffer others did before.
+    // SAFETY: guaranteed by the caller for this instruction, and by earlier callers for those in the buffer.
     unsafe {
         if at_once || !kind.may_wait() {
             drain(me);
@@ -57,7 +57,7 @@ pub(super) unsafe fn issue(kind: Kind, address: u64, width: u8, value: u64, site
             return;
         }
         if kind.stores() {
-            // What happens before a store is what its thread knew when it issued it, not when it took effect.
+            // What happened before a store is what its thread knew when it was issued, not when it took effect.
             if is_pm(address) {
                 let _turn = processes::hold();
                 append(Record::new(record::ISSUE, address, width, value, me, site));
@@ -66,7 +66,7 @@ pub(super) unsafe fn issue(kind: Kind, address: u64, width: u8, value: u64, site
         if exploring() {
             note(kind::ISSUED, steps::entry(me, entry.tag.into()));
             current(|thread| {
-                // Nobody else sees a flush or a fence.
+                // Flushes and fences are invisible to other threads.
                 if kind.stores() {
                     thread.progress.did_something();
                 }
@@ -85,7 +85,7 @@ pub(super) unsafe fn issue(kind: Kind, address: u64, width: u8, value: u64, site
     }
 }
 
-/// An instruction takes effect. Safe if it stores to nothing, or to the accessible pool.
+/// Makes an instruction take effect. Safe if it stores nothing, or to the accessible pool.
 unsafe fn take_effect(entry: &Entry) {
     let event = &entry.event;
     let value = if event.kind == Kind::FlushOpt { entry.issued } else { event.value };
@@ -112,7 +112,7 @@ unsafe fn take_effect(entry: &Entry) {
     append(Record::new(kind, event.address, event.width, value, event.thread.0, site));
 }
 
-/// Notes that an instruction takes effect, and what it accesses. One that had not to wait is its thread's own step.
+/// Notes that an instruction takes effect, and what it accesses. If it was not delayed, it is its thread's own step.
 fn note_effect(entry: &Entry) {
     let event = &entry.event;
     let (number, issued) = (event.thread.0, entry.tag);
@@ -126,8 +126,8 @@ fn note_effect(entry: &Entry) {
         if event.kind.stores() && !is_pm(event.address) {
             decisions::hidden_takes_effect(scheduler, number, issued);
         }
-        // A locked instruction that leaves what it finds has read, nothing more. That has not been noted if the
-        // program does not use what it found.
+        // A locked instruction that does not change memory has only read it. That read has not been noted if the
+        // program does not use the value.
         // SAFETY: it is about to be stored to.
         let unchanged =
             event.kind == Kind::Rmw && unsafe { peek(event.address, event.width.into()) } == event.value;
@@ -136,7 +136,7 @@ fn note_effect(entry: &Entry) {
             decisions::accessed(scheduler, actor, Access { kind, ..access }, event.site.0);
         }
         if event.kind.stores() && is_pm(event.address) && !unchanged && !session::has_flag(flag::EADR) {
-            // A line keeps a prefix of its stores, so their order matters whichever bytes they are of.
+            // A crash keeps a prefix of a line's stores, so their order matters regardless of which bytes they write.
             let line = decisions::line_order(event.address);
             decisions::accessed(scheduler, actor, line, 0);
         }
@@ -146,7 +146,8 @@ fn note_effect(entry: &Entry) {
     }
 }
 
-/// Flushes and store fences of a thread take effect as soon as they may: later they would only make more certain.
+/// Lets a thread's flushes and store fences take effect as early as possible: later they would only make more stores
+/// certain.
 fn settle_quietly(number: u16) {
     let next = |scheduler: &mut Scheduler| {
         let buffer = &mut scheduler.thread(number).buffer;
@@ -155,29 +156,29 @@ fn settle_quietly(number: u16) {
         Some(buffer.remove(index))
     };
     while let Some(entry) = scheduler(next) {
-        // SAFETY: what is in buffers was issued with accessible addresses.
+        // SAFETY: buffered instructions were issued with accessible addresses.
         unsafe { take_effect(&entry) };
     }
 }
 
-/// The entry of a thread's buffer at `index` takes effect, as was decided.
+/// Makes the entry at `index` of a thread's buffer take effect, as decided.
 pub(super) fn leaves(number: u16, index: usize) {
     let entry = scheduler(|scheduler| scheduler.thread(number).buffer.remove(index));
-    // SAFETY: what is in buffers was issued with accessible addresses.
+    // SAFETY: buffered instructions were issued with accessible addresses.
     unsafe { take_effect(&entry) };
     settle_quietly(number);
 }
 
-/// A store to volatile memory has happened, and waits in the buffer as far as others are concerned. Says whether there
+/// A volatile store has been performed, but is buffered as far as other threads are concerned. Returns whether there
 /// was one.
 pub(super) fn hidden_store(site: *const Site) -> bool {
     let Some((address, width, value)) = scheduler(decisions::store_ended) else { return false };
-    // SAFETY: it is in memory already.
+    // SAFETY: the store has been performed already.
     unsafe { issue(Kind::Store, address, width, value, sites::number(site)) };
     true
 }
 
-/// Whether a fence would complete anything, after an instruction.
+/// Tracks whether a fence would complete anything.
 #[inline(always)]
 fn note_pending(kind: Kind, unfenced: &mut bool) {
     if kind.needs_fence() {
@@ -187,7 +188,7 @@ fn note_pending(kind: Kind, unfenced: &mut bool) {
     }
 }
 
-/// The thread is alone, and an instruction took effect at once.
+/// Called when the thread is alone, and its instruction took effect immediately.
 #[inline(always)]
 pub(crate) fn took_effect(kind: Kind) {
     if kind.needs_fence() || kind.fences() {
@@ -195,7 +196,7 @@ pub(crate) fn took_effect(kind: Kind) {
     }
 }
 
-/// One of the instructions that may take effect next does.
+/// Makes one of the instructions that may take effect next do so.
 ///
 /// # Safety
 ///
@@ -211,24 +212,24 @@ unsafe fn one_leaves(number: u16) {
     unsafe { take_effect(&entry) };
 }
 
-/// Perhaps something leaves a buffer: the hardware decides, that is the seed.
+/// May drain an entry of some buffer: that is the hardware's choice, made by the seed.
 #[inline(always)]
 pub(super) fn some_take_effect() {
     while let Some(number) = scheduler(Scheduler::buffer_to_drain) {
-        // SAFETY: what is in buffers was issued with accessible addresses.
+        // SAFETY: buffered instructions were issued with accessible addresses.
         unsafe { one_leaves(number) };
     }
 }
 
-/// Everything in a thread's buffer takes effect.
+/// Drains a thread's buffer.
 pub(crate) fn drain(number: u16) {
     while scheduler(|scheduler| !scheduler.thread(number).buffer.is_empty()) {
-        // SAFETY: what is in buffers was issued with accessible addresses.
+        // SAFETY: buffered instructions were issued with accessible addresses.
         unsafe { one_leaves(number) };
     }
 }
 
-/// Everything takes effect: the process ends, but what was stored does get out.
+/// Drains all buffers: the process ends, but its stores still take effect.
 pub(crate) fn drain_all() {
     if running::concurrent() {
         for number in scheduler(|scheduler| scheduler.alive().to_vec()) {
@@ -237,20 +238,21 @@ pub(crate) fn drain_all() {
     }
 }
 
-/// Volatile memory was stored to, at once. What such a store may not overtake takes effect before anybody sees it.
+/// Called after a volatile store that took effect at once. Everything it may not overtake takes effect before any other
+/// thread sees it.
 pub(super) fn volatile_store() {
     let next = |thread: &mut super::scheduler::Thread| {
         let index = thread.buffer.ready_before_other((Class::Write, None))?;
         Some(thread.buffer.remove(index))
     };
     while let Some(entry) = current(next) {
-        // SAFETY: what is in buffers was issued with accessible addresses.
+        // SAFETY: buffered instructions were issued with accessible addresses.
         unsafe { take_effect(&entry) };
     }
 }
 
-/// A locked instruction on volatile memory, or a function that contains one: a full fence, recorded if it
-/// completes anything.
+/// A locked instruction on volatile memory, or a function that contains one: a full fence, recorded if it completes
+/// anything.
 #[inline(always)]
 pub(crate) fn volatile_fence(site: *const Site) {
     if session::recording() {

@@ -1,4 +1,4 @@
-//! Follows the checker's decisions, step by step, and notes what each step did.
+//! Follows the checker's decisions step by step, and notes what each step did.
 
 use crashproof_protocol::abi::is_pm;
 use crashproof_protocol::steps::{self, Access, AccessKind, Actor, Note, is_entry, kind, thread_of};
@@ -17,10 +17,10 @@ use crate::session;
 
 static EXPLORATION: RunningThreadCell<Option<Exploration>> = RunningThreadCell::new(None);
 
-/// What a store buffer holds at most.
+/// Capacity of a store buffer.
 pub(crate) const CAPACITY: usize = 32;
 
-/// The child begins.
+/// Called when the child starts.
 pub(super) fn begin(strategy: u32) {
     set_follows_decisions(strategy == schedule::DECISIONS);
     if strategy != schedule::DECISIONS {
@@ -41,7 +41,7 @@ fn with<R>(access: impl FnOnce(&mut Exploration) -> R) -> R {
     EXPLORATION.with(|exploration| access(exploration.as_mut().expect("the run follows decisions")))
 }
 
-/// An actor accesses something; those who waited for it to change go on.
+/// An actor accesses something; threads that wait for it to change continue.
 pub(super) fn accessed(scheduler: &mut Scheduler, actor: Actor, access: Access, site: u32) {
     write_at(Note::of(actor, &access).kind, actor, access.address, access.bytes, site);
     with(|exploration| exploration.accesses(access));
@@ -57,19 +57,19 @@ pub(super) fn accessed(scheduler: &mut Scheduler, actor: Actor, access: Access, 
             if number != me {
                 progress.changed(&access);
             } else if access.kind != AccessKind::Sync && !is_entry(actor) {
-                // What leaves its buffer it has seen all along.
+                // A thread has always seen what leaves its own buffer.
                 progress.did_something();
             }
         }
     }
 }
 
-/// The running thread does something to an object.
+/// The running thread operates on an object.
 pub(super) fn synchronizes(scheduler: &mut Scheduler, kind: AccessKind, address: u64) {
     accessed(scheduler, steps::thread(running::number()), object(kind, address), 0);
 }
 
-/// The running thread waits until another one does something to an object.
+/// The running thread waits until another one operates on an object.
 pub(super) fn awaits(scheduler: &mut Scheduler, address: u64) {
     scheduler.thread(running::number()).progress.awaits(object(AccessKind::Sync, address));
 }
@@ -80,14 +80,14 @@ pub(crate) fn reads(scheduler: &mut Scheduler, address: u64, bytes: u64, site: u
     accessed(scheduler, steps::thread(running::number()), access, site);
 }
 
-/// A read that a thread is about to do.
+/// A read that a thread is about to perform.
 #[derive(Clone, Copy)]
 pub(super) struct Read {
-    /// Where in the program.
+    /// Its place in the program.
     pub(super) place: usize,
     pub(super) address: u64,
     pub(super) bytes: u64,
-    /// May a loop wait for what it reads?
+    /// Could a loop wait for the value it reads?
     pub(super) may_wait: bool,
 }
 
@@ -97,8 +97,8 @@ impl Read {
     }
 }
 
-/// The running thread is about to read. If it has been here in the same state it waits from now on, until something that it
-/// has read since changes. Gives its state, as far as that was asked for.
+/// The running thread is about to read. If it has been here before in the same state, it now waits until something
+/// changes that it has read since. Returns its state, if that was computed.
 pub(super) fn arrives(scheduler: &mut Scheduler, read: Read) -> Option<u64> {
     let progress = &mut scheduler.thread(running::number()).progress;
     let (arrival, state) = progress.arrives(read.place, read.access(), read.may_wait, program_state);
@@ -108,25 +108,26 @@ pub(super) fn arrives(scheduler: &mut Scheduler, read: Read) -> Option<u64> {
     state
 }
 
-/// It reads now, having arrived there in this state.
+/// It now reads, having arrived there in this state.
 pub(super) fn goes_to_read(scheduler: &mut Scheduler, read: Read, state: Option<u64>) {
     let progress = &mut scheduler.thread(running::number()).progress;
     progress.reads(read.place, read.access(), state);
 }
 
-/// A thread that counts its rounds is taken to wait from here on, and might not: the note says so by a width.
+/// Notes that a thread which counts its rounds is treated as waiting from here on, though it may not be; the note's
+/// width says so.
 fn note_counting(counts: Counts) {
     if counts == Counts::ForLong {
         write(kind::RETRIED, steps::thread(running::number()), 0, 1);
     }
 }
 
-/// The running thread lets others run.
+/// The running thread yields.
 pub(super) fn gives_way(scheduler: &mut Scheduler) {
     note_counting(scheduler.thread(running::number()).progress.gives_way(program_state()));
 }
 
-/// The running thread is about to wait for a moment at most.
+/// The running thread is about to wait with a timeout.
 pub(super) fn waits_until(scheduler: &mut Scheduler) {
     let me = running::number();
     let numbers = scheduler.alive().to_vec();
@@ -135,7 +136,7 @@ pub(super) fn waits_until(scheduler: &mut Scheduler) {
     scheduler.thread(me).progress.waits_until(program_state(), changes);
 }
 
-/// The running thread is about to execute a locked instruction, which it told, on this volatile memory.
+/// The running thread has announced a locked instruction on this volatile memory.
 ///
 /// # Safety
 ///
@@ -146,7 +147,7 @@ pub(super) unsafe fn begins_exchange(scheduler: &mut Scheduler, address: u64, by
     scheduler.thread(running::number()).progress.exchanged = Some((address, bytes, value));
 }
 
-/// A locked instruction on volatile memory has stored; says whether that changed anything.
+/// Called after a locked instruction on volatile memory has stored; returns whether that changed anything.
 ///
 /// # Safety
 ///
@@ -163,12 +164,12 @@ pub(super) unsafe fn exchange_ended(scheduler: &mut Scheduler, address: u64, sit
     changed
 }
 
-/// A locked instruction on volatile memory has ended, and read, nothing more.
+/// Called after a locked instruction on volatile memory that only read.
 pub(super) fn exchange_read(scheduler: &mut Scheduler) {
     scheduler.thread(running::number()).progress.exchanged = None;
 }
 
-/// Is the running thread about to execute a locked instruction on this volatile memory, as it told?
+/// Has the running thread announced a locked instruction on this volatile memory?
 pub(super) fn is_told_of_exchange(scheduler: &mut Scheduler, address: u64) -> bool {
     scheduler.thread(running::number()).progress.exchanged.is_some_and(|(at, ..)| at == address)
 }
@@ -188,10 +189,10 @@ fn is_available(scheduler: &mut Scheduler, number: u16) -> bool {
         && lock.is_none_or(|lock| locks::with(|locks| locks.is_available(lock, number)))
 }
 
-/// Everybody who could step, in the order of preference.
+/// All actors that can step, in order of preference.
 fn enabled(scheduler: &mut Scheduler) -> Vec<Actor> {
     let mut enabled = Vec::new();
-    // Whose time may be up now, or later: least preferred.
+    // Threads whose timeout may fire now or later: least preferred.
     let mut timed = Vec::new();
     for index in 0..scheduler.alive().len() {
         let number = scheduler.alive()[index];
@@ -216,7 +217,7 @@ fn enabled(scheduler: &mut Scheduler) -> Vec<Actor> {
     enabled
 }
 
-/// Those who could wake up without a signal, and have not yet.
+/// Threads that could wake up spuriously, and have not yet.
 fn may_wake_up(scheduler: &mut Scheduler) -> Vec<Actor> {
     let numbers = scheduler.alive().to_vec();
     let may = |number: &u16| {
@@ -227,7 +228,7 @@ fn may_wake_up(scheduler: &mut Scheduler) -> Vec<Actor> {
     numbers.into_iter().filter(may).map(steps::spurious).collect()
 }
 
-/// The running thread wakes one of several that wait: the index of that one, which is a decision of its own.
+/// The running thread wakes one of several waiting threads: the index of that one, which is a decision of its own.
 pub(super) fn choose_woken(waiting: &[u16]) -> usize {
     let me = running::number();
     let choices: Vec<Actor> = waiting.iter().map(|&woken| steps::choice(me, woken)).collect();
@@ -235,7 +236,7 @@ pub(super) fn choose_woken(waiting: &[u16]) -> usize {
     choices.iter().position(|&choice| choice == chosen).unwrap_or(0)
 }
 
-/// The next step: who takes it, of those who can. It is noted.
+/// Chooses and notes the actor of the next step.
 fn follow(enabled: &[Actor], only_decided: &[Actor]) -> Actor {
     let actor = match with(|exploration| exploration.choose(enabled, only_decided)) {
         Choice::Step(actor) => actor,
@@ -249,7 +250,7 @@ fn follow(enabled: &[Actor], only_decided: &[Actor]) -> Actor {
     actor
 }
 
-/// Nobody can step: time passes, or those who spin go on. Says whether that helped.
+/// No actor can step: advances time, or lets spinning threads continue. Returns whether that helped.
 fn let_somebody_go_on(scheduler: &mut Scheduler) -> bool {
     let alive = scheduler.alive().to_vec();
     if let Some(&number) = alive.iter().find(|&&number| scheduler.thread(number).progress.ends_process) {
@@ -259,7 +260,7 @@ fn let_somebody_go_on(scheduler: &mut Scheduler) -> bool {
     let spinning: Vec<u16> =
         alive.iter().copied().filter(|&number| scheduler.thread(number).progress.spins).collect();
     if !spinning.is_empty() {
-        // Time passes while threads spin.
+        // Time advances while threads spin.
         scheduler.time_passes();
         if !with(Exploration::retry) {
             session::too_much_work();
@@ -278,7 +279,7 @@ fn let_somebody_go_on(scheduler: &mut Scheduler) -> bool {
     false
 }
 
-/// Lets stores drain as decided, until a thread is to step: that one. None: a deadlock.
+/// Drains stores as decided, until a thread is to step; returns that thread. `None` means deadlock.
 pub(super) fn next_thread(drain: impl Fn(u16, usize)) -> Option<u16> {
     loop {
         let (enabled, sleepers) = scheduler(|scheduler| (enabled(scheduler), may_wake_up(scheduler)));
@@ -313,7 +314,7 @@ pub(super) fn next_thread(drain: impl Fn(u16, usize)) -> Option<u16> {
     }
 }
 
-/// A thread goes on without a signal, which comes before or after every signal.
+/// A thread wakes up spuriously, ordered before or after every signal.
 fn wakes_up(scheduler: &mut Scheduler, number: u16) {
     if let Some(condition) = scheduler.waits_for_condition(number) {
         scheduler.wake_up(number);
@@ -322,7 +323,7 @@ fn wakes_up(scheduler: &mut Scheduler, number: u16) {
     }
 }
 
-/// Is the running thread's step still without any access? Then another one need not begin.
+/// Has the running thread's step accessed nothing yet? Then no new step is needed.
 pub(super) fn goes_on(need: Need) -> bool {
     need == Need::NOTHING
         && scheduler(|scheduler| {
@@ -331,7 +332,7 @@ pub(super) fn goes_on(need: Need) -> bool {
         })
 }
 
-/// A volatile store of the running thread is about to happen; says whether it will wait in the buffer.
+/// The running thread is about to perform a volatile store; returns whether it will be buffered.
 ///
 /// # Safety
 ///
@@ -339,14 +340,14 @@ pub(super) fn goes_on(need: Need) -> bool {
 pub(super) unsafe fn store_begins(scheduler: &mut Scheduler, address: u64, bytes: u64) -> bool {
     let waits = bytes <= 8 && bytes > 0 && !is_pm(address) && !is_own_stack(address);
     if waits {
-        // SAFETY: the caller vouches for the place.
+        // SAFETY: the caller vouches for the address.
         let before = unsafe { peek(address, bytes) };
         scheduler.thread(running::number()).progress.begun = Some((address, bytes as u8, before));
     }
     waits
 }
 
-/// The store that was about to happen has happened: where, how wide, and the value.
+/// The store is done; returns its address, width and value.
 pub(super) fn store_ended(scheduler: &mut Scheduler) -> Option<(u64, u8, u64)> {
     let progress = &mut scheduler.thread(running::number()).progress;
     let (address, width, before) = progress.begun.take()?;
@@ -357,7 +358,7 @@ pub(super) fn store_ended(scheduler: &mut Scheduler) -> Option<(u64, u8, u64)> {
     Some((address, width, value))
 }
 
-/// Memory is what the thread sees, or no longer: its stores that wait are put there or taken away.
+/// Applies a thread's buffered stores to memory, or reverts them, so that memory matches its view.
 fn show_hidden(hidden: &mut [Hidden], shown: bool) {
     // SAFETY: the program stored there.
     unsafe {
@@ -374,7 +375,7 @@ fn show_hidden(hidden: &mut [Hidden], shown: bool) {
     }
 }
 
-/// The turn goes from one thread to another: memory is then what that one sees.
+/// The turn passes to another thread: makes memory match its view.
 pub(super) fn change_view(scheduler: &mut Scheduler, from: u16, to: u16) {
     if from != to {
         show_hidden(&mut scheduler.thread(from).progress.hidden, false);
@@ -382,7 +383,7 @@ pub(super) fn change_view(scheduler: &mut Scheduler, from: u16, to: u16) {
     }
 }
 
-/// A volatile store leaves the buffer: everybody sees it.
+/// A volatile store leaves the buffer, and becomes visible to all.
 pub(super) fn hidden_takes_effect(scheduler: &mut Scheduler, number: u16, issued: u32) {
     let hidden = &mut scheduler.thread(number).progress.hidden;
     let Some(index) = hidden.iter().position(|store| store.issued == issued) else { return };
@@ -410,12 +411,12 @@ pub(super) fn access_of(event: &px86::Event) -> Option<Access> {
 
 /// What a store accesses besides its bytes: the order of the stores to its line.
 pub(super) fn line_order(address: u64) -> Access {
-    /// No lock is there.
+    /// An address that no lock can have.
     const NO_ADDRESS: u64 = 1 << 63;
     object(AccessKind::Sync, NO_ADDRESS | px86::Line::containing(address).start())
 }
 
-/// Is the address on the stack of the running thread? Nobody else looks there, as good as ever.
+/// Is the address on the stack of the running thread? Other threads practically never access it.
 fn is_own_stack(address: u64) -> bool {
     const REACH: u64 = 1 << 16;
     let here = 0u8;

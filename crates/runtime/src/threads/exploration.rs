@@ -1,34 +1,34 @@
-//! A run that follows the checker's decisions: what is known of its threads, and who steps next. Plain data.
+//! A run that follows the checker's decisions: the state of its threads, and which actor steps next. Plain data.
 //!
-//! See [`crashproof_protocol::steps`]. A thread steps from one visible operation to the next: an access to PM, an atomic or
-//! volatile access to other memory, a call of a synchronization function. A store is visible when it leaves the buffer,
-//! which is a step of its own; flushes and store fences take effect as soon as they may, since that only makes less
-//! certain (see `litmus::exhaustive`).
+//! See [`crashproof_protocol::steps`]. A thread steps from one visible operation to the next: an access to PM, an
+//! atomic or volatile access to other memory, a call of a synchronization function. A store becomes visible when it
+//! leaves the buffer, which is a step of its own; flushes and store fences take effect as early as possible, since
+//! delaying them only makes more stores certain (see `litmus::exhaustive`).
 
 #![forbid(unsafe_code)]
 
 use crashproof_protocol::steps::{Access, AccessKind, Actor, thread_of};
 
-/// How often a thread may let others run in the same state, doing nothing that others could see, before it is taken to wait
-/// for a change.
+/// How often a thread may yield in the same state, without any effect visible to others, before it is treated as
+/// waiting for a change.
 const REPEATED_YIELDS: u32 = 3;
-/// How many steps one thread takes, if nothing is decided, while others could.
+/// How many consecutive steps one thread takes without decisions while others could step.
 const STEPS_IN_A_ROW: u32 = 200;
-/// How often it may do so with another state each time, as one that counts its rounds: there may be no end to it.
+/// How often a thread may return in a different state each time, as if counting its rounds: it may never stop.
 const MOST_ROUNDS: u32 = 100;
-/// How many places it may read in a loop that waits.
+/// How many places a waiting loop may read.
 const MOST_READS: usize = 64;
-/// How often threads that wait like that may go on although nothing changed, because nobody else can run.
+/// How often threads that wait this way may retry although nothing changed, because no other thread can run.
 const MAX_RETRIES: u64 = 20_000;
 
 /// What a thread needs for its next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Need {
-    /// Nothing waits in its buffer.
+    /// Its buffer must be empty.
     pub(crate) empty_buffer: bool,
-    /// Its buffer is not full.
+    /// Its buffer must have room.
     pub(crate) room: bool,
-    /// A lock that it can have then.
+    /// A lock that must be available.
     pub(crate) lock: Option<Lock>,
 }
 
@@ -46,81 +46,82 @@ impl Need {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lock {
     Mutex(u64),
-    /// To read under.
+    /// For reading.
     Shared(u64),
     Exclusive(u64),
     Semaphore(u64),
 }
 
-/// A store to volatile memory that waits in the buffer of a thread. While the thread runs, memory holds what it sees,
-/// so plain accesses need not be intercepted; while it does not, memory holds what all others see.
+/// A buffered store to volatile memory. While its thread runs, memory holds that thread's view, so plain accesses need
+/// not be intercepted; otherwise memory holds what all others see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hidden {
     pub(crate) issued: u32,
     pub(crate) address: u64,
     pub(crate) width: u8,
     pub(crate) value: u64,
-    /// What was there before, as the thread saw it.
+    /// The value before the store, as the thread saw it.
     pub(crate) before: u64,
 }
 
-/// What is known of a thread.
+/// The state of a thread.
 #[derive(Default)]
 pub(crate) struct Progress {
     pub(crate) need: Need,
-    /// Has its present step accessed anything?
+    /// Has its current step accessed anything?
     pub(crate) visible: bool,
-    /// Instructions that it gave to its buffer.
+    /// The number of instructions it put into its buffer.
     pub(crate) issued: u32,
-    /// What it read since it last did something that others can see.
+    /// Its reads since it last did something visible to others.
     reads: Vec<RepeatedRead>,
     pub(crate) spins: bool,
-    /// How often it let others run since then; it then waits for anything at all to change.
+    /// How often it has yielded since then; it then waits for any change at all.
     yields: u32,
-    /// Its state when it last let others run, and how often it did so with other states.
+    /// Its state when it last yielded, and how often it has yielded in other states.
     yielded: (u64, u32),
-    /// Its state and what others had done when it last waited for a moment at most.
+    /// Its state, and what others had done, when it last waited with a timeout.
     waited: Option<(u64, u64)>,
-    /// It waits for a moment at most, and whatever can become of that did before: time passes only if nobody else can run.
+    /// It waits with a timeout that has already fired in the same situation: time advances only if no other thread can
+    /// run.
     pub(crate) patient: bool,
-    /// It waited for a change, and went on without one: nobody else could run.
+    /// It waited for a change and continued without one, because no other thread could run.
     pub(crate) retried: bool,
-    /// Has it woken up without a signal? Once per run is enough to show who does not look again.
+    /// Has it woken up spuriously? Once per run suffices to expose a missing recheck.
     pub(crate) woke_up: bool,
-    /// What it did that others may see.
+    /// The number of its effects that others may see.
     pub(crate) changes: u64,
-    /// It ends the process, and waits until nobody else can run.
+    /// It ends the process, and waits until no other thread can run.
     pub(crate) ends_process: bool,
     pub(crate) hidden: Vec<Hidden>,
-    /// A store to volatile memory that is about to happen: where, how wide, what is there.
+    /// A volatile store about to happen: address, width, previous value.
     pub(crate) begun: Option<(u64, u8, u64)>,
-    /// What a locked instruction on volatile memory found: where, how many bytes, what.
+    /// What a locked instruction on volatile memory found: address, number of bytes, value.
     pub(crate) exchanged: Option<(u64, u64, u64)>,
 }
 
-/// Something that a thread read, perhaps again and again.
+/// A read that a thread may be repeating.
 struct RepeatedRead {
-    /// Where in the program.
+    /// Its place in the program.
     place: usize,
     access: Access,
-    /// The thread's state just before it last did, if that was asked for.
+    /// The thread's state just before the last repetition, if it was computed.
     state: Option<u64>,
-    /// How often it did.
+    /// The number of repetitions.
     rounds: u32,
 }
 
-/// A thread is about to read.
+/// The result of a thread's arrival at a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {
     GoesOn,
-    /// It has been here in the same state, and nothing that it has read since has changed: it will come here again, until
+    /// It has been here in the same state, and nothing it has read since has changed: it will come back here until
     /// something does.
     Waits,
-    /// It comes here again and again, each time in another state.
+    /// It comes back here repeatedly, each time in a different state.
     Counts,
 }
 
-/// Whether a thread has gone on counting for so long that it is taken to wait, which it need not.
+/// Has a thread counted for so long that it is treated as waiting, though it may not be?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Counts {
     No,
@@ -128,8 +129,8 @@ pub(crate) enum Counts {
 }
 
 impl Progress {
-    /// It is about to read at this place of the program; `state` gives its state, and is asked at its first visit only if
-    /// `may_wait`. Gives the state, too, for [`Self::reads`].
+    /// It is about to read at this place of the program. `state` computes its state; on a first visit it is called only
+    /// if `may_wait`. Returns the state as well, for [`Self::reads`].
     pub(crate) fn arrives(
         &mut self,
         place: usize,
@@ -157,20 +158,20 @@ impl Progress {
             read.state = state;
             return;
         }
-        // A loop that waits does not read that much.
+        // A waiting loop does not read that many places.
         if self.reads.len() >= MOST_READS {
             self.reads.clear();
         }
         self.reads.push(RepeatedRead { place, access, state, rounds: 1 });
     }
 
-    /// It begins to wait for a moment at most, in this state, when others had done so much.
+    /// It begins to wait with a timeout, in this state, with this many effects of others.
     pub(crate) fn waits_until(&mut self, state: u64, others: u64) {
         self.patient = self.waited == Some((state, others));
         self.waited = Some((state, others));
     }
 
-    /// It did something that others can see.
+    /// It did something visible to others.
     pub(crate) fn did_something(&mut self) {
         self.reads.clear();
         (self.spins, self.yields, self.yielded) = (false, 0, (0, 0));
@@ -182,7 +183,7 @@ impl Progress {
         (self.spins, self.retried) = (true, false);
     }
 
-    /// It lets others run, in this state, as loops do that wait.
+    /// It yields in this state, as waiting loops do.
     pub(crate) fn gives_way(&mut self, state: u64) -> Counts {
         if self.yields > 0 && self.yielded.0 != state {
             self.yields = 0;
@@ -198,7 +199,7 @@ impl Progress {
         if counts { Counts::ForLong } else { Counts::No }
     }
 
-    /// Something changed: if it waits for that, it goes on.
+    /// Something changed: if it waits for that, it continues.
     pub(crate) fn changed(&mut self, access: &Access) {
         let waits_for_anything = self.yields >= REPEATED_YIELDS;
         if waits_for_anything || self.reads.iter().any(|read| read.access.conflicts(access)) {
@@ -207,23 +208,23 @@ impl Progress {
     }
 }
 
-/// An actor that sleeps, and what its next step accesses.
+/// A sleeping actor, and what its next step accesses.
 type Sleeper = (Actor, Vec<Access>);
 
-/// The decisions, how far they were followed, and who sleeps.
+/// The decisions, how many have been followed, and which actors sleep.
 #[derive(Default)]
 pub(crate) struct Exploration {
     decisions: Vec<Actor>,
     taken: usize,
-    /// Sleepers from the last decision on.
+    /// Actors that sleep from the last decision on.
     asleep_then: Vec<Sleeper>,
     sleeping: Vec<Sleeper>,
-    /// What the present step accessed so far.
+    /// What the current step has accessed so far.
     accessed: Vec<Access>,
-    /// Whose step it is.
+    /// The actor of the current step.
     actor: Actor,
     retries: u64,
-    /// Steps in a row that one thread took while others could.
+    /// Consecutive steps of one thread while others could step.
     in_a_row: u32,
 }
 
@@ -231,9 +232,9 @@ pub(crate) struct Exploration {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Choice {
     Step(Actor),
-    /// Everybody who could step sleeps.
+    /// All actors that could step are asleep.
     Redundant,
-    /// Whoever was decided on cannot step.
+    /// The chosen actor cannot step.
     Infeasible,
 }
 
@@ -247,11 +248,11 @@ impl Exploration {
         self.accessed.push(access);
     }
 
-    /// The present step ends: whoever it disturbed sleeps no longer.
+    /// Ends the current step: actors whose next access conflicts with it wake up.
     fn end_step(&mut self) {
         let accessed = &self.accessed;
         let thread = thread_of(self.actor);
-        // A thread and its buffer do not disturb each other.
+        // A thread and its own buffer do not conflict.
         let disturbed = |actor: Actor, theirs: &[Access]| {
             thread_of(actor) != thread
                 && theirs.iter().any(|one| accessed.iter().any(|two| one.conflicts(two)))
@@ -260,13 +261,13 @@ impl Exploration {
         self.accessed.clear();
     }
 
-    /// Is one of these decided on for the next step?
+    /// Does a decision choose one of these for the next step?
     pub(crate) fn is_decided(&self, actors: &[Actor]) -> bool {
         self.decisions.get(self.taken).is_some_and(|actor| actors.contains(actor))
     }
 
-    /// Who steps next, of those who can; `enabled` is in the order of preference. Those in `only_decided` can, too, but do
-    /// only if that was decided.
+    /// The actor of the next step; `enabled` is in order of preference. Actors in `only_decided` step only if a
+    /// decision says so.
     pub(crate) fn choose(&mut self, enabled: &[Actor], only_decided: &[Actor]) -> Choice {
         self.end_step();
         if self.taken + 1 == self.decisions.len() {
@@ -282,7 +283,7 @@ impl Exploration {
             },
         };
         self.taken += 1;
-        // Who takes a lock and gives it back again and again is alone every other step.
+        // A thread that repeatedly takes and releases a lock is alone every other step.
         let alone = enabled.iter().all(|&other| thread_of(other) == thread_of(actor));
         if thread_of(actor) != thread_of(self.actor) {
             self.in_a_row = 0;
@@ -293,20 +294,20 @@ impl Exploration {
         Choice::Step(actor)
     }
 
-    /// Has a thread gone on for so long that others had better step? It may wait for them in a way that is not seen.
+    /// Has a thread run for so long that others should step? It may be waiting for them in an undetected way.
     pub(crate) fn is_greedy(&self) -> bool {
         self.in_a_row > STEPS_IN_A_ROW
     }
 
-    /// May threads that spin go on once more, since nobody else can run?
+    /// May spinning threads continue once more, since no other thread can run?
     pub(crate) fn retry(&mut self) -> bool {
         self.retries += 1;
         self.retries <= MAX_RETRIES
     }
 }
 
-/// Actors in the order of preference: what the running thread stored, that thread itself, then others by number from the
-/// next one on, so that the first run is as near as possible to one without store buffers and without preemption.
+/// Sorts actors by preference: the running thread's buffer, that thread itself, then others by number from the next one
+/// on. So the first run is as close as possible to one without store buffers and preemption.
 pub(crate) fn prefer(enabled: &mut [Actor], running: u16) {
     enabled.sort_by_key(|&actor| {
         let thread = thread_of(actor);
@@ -331,7 +332,7 @@ mod tests {
         assert_eq!(enabled, [entry(1, 1), thread(1), entry(2, 3), entry(2, 4), thread(2), thread(0)]);
     }
 
-    /// Comes to a place and reads there, unless it waits.
+    /// Arrives at a place and reads there, unless it waits.
     fn visit(progress: &mut Progress, access: Access, state: u64) -> Arrival {
         let (arrival, state) = progress.arrives(1, access, true, || state);
         if arrival == Arrival::GoesOn {

@@ -1,7 +1,7 @@
-//! What orders threads besides persistent memory: locks and the like, and volatile memory that they watch.
+//! Orders between threads other than through persistent memory: locks and the like, and volatile memory that they poll.
 //!
-//! A missing flush is one before a store that happens later, perhaps in another thread that waited for it. So the
-//! trace says when a thread sees what another one did: once per change, since loops look again and again.
+//! A missing flush must precede a store that happens later, perhaps in another thread that waited for the first. So the
+//! trace records when a thread sees another's change, once per change, since loops poll repeatedly.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ use crate::processes;
 use crate::recorder::{note, regions_are_wanted};
 use crate::session::{self, append, recording};
 
-/// The latest change of each place, and who has seen it.
+/// The latest change per address, and the threads that have seen it.
 #[derive(Default)]
 struct Changes(HashMap<u64, (u16, Vec<u16>)>);
 
@@ -29,7 +29,7 @@ impl Changes {
         self.0.insert(address, (by, Vec::new()));
     }
 
-    /// Is this the first time that a thread sees a change of another's?
+    /// Is this the first time that a thread sees another's change?
     fn saw(&mut self, address: u64, thread: u16) -> bool {
         match self.0.get_mut(&address) {
             Some((by, seen)) if *by != thread && !seen.contains(&thread) => {
@@ -43,7 +43,7 @@ impl Changes {
 
 static CHANGES: RunningThreadCell<Option<Changes>> = RunningThreadCell::new(None);
 
-/// Volatile memory was stored to.
+/// A volatile store took effect.
 pub(super) fn changed(address: u64, site: *const Site) {
     if recording() {
         note(record::SYNC, 0, sync::value(address, sync::CHANGED), site);
@@ -51,7 +51,7 @@ pub(super) fn changed(address: u64, site: *const Site) {
     }
 }
 
-/// A store to volatile memory left the buffer of a thread, perhaps of one that does not run now.
+/// A volatile store left the buffer of a thread, which may not be running.
 pub(super) fn changed_by(address: u64, thread: u16, site: u32) {
     if recording() {
         let _turn = processes::hold();
@@ -68,37 +68,37 @@ pub(super) fn saw(address: u64, site: *const Site) {
     }
 }
 
-/// Memory was freed: the thread that gets it next comes after that, as under the allocator's lock.
+/// Memory was freed: the thread that allocates it next is ordered after that, as under the allocator's lock.
 pub(crate) fn freed(block: u64) {
     handed_on(block, sync::CHANGED);
 }
 
-/// A thread got memory that was freed before.
+/// A thread allocated memory that had been freed.
 pub(crate) fn reused(block: u64) {
     handed_on(block, sync::SAW);
 }
 
-/// Also while one thread is alone again: the block may be from one that has ended and was not joined yet.
+/// Recorded even if one thread is alone again: the block may come from one that has ended but was not joined yet.
 fn handed_on(block: u64, what: u64) {
     if recording() && session::control(|control| control.threads > 1) {
         note(record::SYNC, 0, sync::value(block, what), std::ptr::null());
     }
 }
 
-/// A thread saw the last change of a lock, or the like, in code that need not have been rebuilt, such as the standard
-/// library of Rust.
+/// A thread saw the last change of a lock or the like, in code that may not have been rebuilt, such as Rust's standard
+/// library.
 pub(crate) fn saw_last_change(address: u64) {
     if running::concurrent() {
         note(record::SYNC, 0, sync::value(address, sync::SAW), std::ptr::null());
     }
 }
 
-/// A thread took or left a lock, or the like.
+/// A thread acquired or released a lock or the like.
 pub(crate) fn synchronized(address: u64) {
     synchronized_as(AccessKind::Sync, address);
 }
 
-/// A thread did this to a lock, or the like.
+/// A thread performed this operation on a lock or the like.
 pub(crate) fn synchronized_as(kind: AccessKind, address: u64) {
     if exploring() {
         scheduler(|scheduler| decisions::synchronizes(scheduler, kind, address));

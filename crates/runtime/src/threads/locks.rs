@@ -1,7 +1,7 @@
-//! What synchronization objects hold: plain data by address, beside the program's bytes.
+//! The state of synchronization objects: plain data by address, outside the program's bytes.
 //!
-//! Objects that rest are forgotten, so that memory which is used again for something else brings no old state along; how
-//! they were initialized, and for objects in PM what a crash left of them, is read from their bytes, by the functions of
+//! Idle objects are forgotten, so that reusing their memory for something else carries no stale state over. How objects
+//! were initialized, and the state a crash left those in PM in, is read from their bytes by the functions of
 //! `pthreads`.
 
 #![forbid(unsafe_code)]
@@ -15,15 +15,15 @@ use crate::cell::RunningThreadCell;
 
 static LOCKS: RunningThreadCell<Locks> = RunningThreadCell::new(Locks::new());
 
-/// Gives access to what all objects hold; not across a switch.
+/// Gives access to the state of all objects; must not be held across a switch.
 pub(crate) fn with<R>(access: impl FnOnce(&mut Locks) -> R) -> R {
     LOCKS.with(access)
 }
 
-/// The owner of a lock that was held when the power failed: no thread of this run.
+/// The owner of a lock that was held at the crash: no thread of this run.
 pub(crate) const BEFORE_THE_CRASH: u16 = u16::MAX;
 
-/// All objects that hold something.
+/// All objects with state.
 pub(crate) struct Locks {
     mutexes: BTreeMap<u64, Mutex>,
     rw_locks: BTreeMap<u64, RwLock>,
@@ -68,27 +68,27 @@ enum Health {
     NotRecoverable,
 }
 
-/// What came of trying to take a lock.
+/// The result of trying to take a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Attempt {
-    /// It is the thread's now; the result to return.
+    /// The thread now holds it; the result to return.
     Taken(c_int),
-    /// It was the thread's before.
+    /// The thread already held it.
     Nested,
-    /// It is another thread's, or, where that cannot work, its own.
+    /// Held by another thread, or by the thread itself where that is an error.
     Busy,
     /// Waiting would not help.
     Refused(c_int),
 }
 
-/// What came of letting a mutex go.
+/// The result of releasing a mutex.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Release {
     /// The thread still holds it.
     Nested,
-    /// It is free: one of those who wait may have it.
+    /// It is free: one of the waiting threads may have it.
     Free,
-    /// It will never be had again: all who wait must know.
+    /// It can never be taken again: all waiting threads must learn that.
     Lost,
 }
 
@@ -97,7 +97,7 @@ impl Mutex {
         Mutex { kind, robust, owner: None, depth: 0, health: Health::Consistent }
     }
 
-    /// Nobody will ever let it go: robust mutexes, too, are freed by the kernel only while it runs.
+    /// A mutex that no thread will ever release: the kernel frees even robust ones only while it runs.
     pub(crate) fn held_before_the_crash(self) -> Mutex {
         Mutex { owner: Some(BEFORE_THE_CRASH), depth: 1, ..self }
     }
@@ -123,7 +123,7 @@ impl Mutex {
         Attempt::Taken(0)
     }
 
-    /// Would waiting for it wait forever, and is the thread to be told?
+    /// Would waiting for it wait forever, and must the thread be notified?
     fn deadlocks(&self, me: u16) -> bool {
         self.owner == Some(me) && self.kind == MutexKind::ErrorCheck
     }
@@ -146,7 +146,7 @@ impl Mutex {
     }
 }
 
-/// A read-write lock; a spin lock is one that nobody reads under.
+/// A read-write lock. A spin lock is one without readers.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RwLock {
     writer: Option<u16>,
@@ -154,7 +154,7 @@ pub(crate) struct RwLock {
 }
 
 impl RwLock {
-    /// As a crash left it.
+    /// The state a crash left it in.
     pub(crate) fn held_before_the_crash(written: bool, readers: u32) -> RwLock {
         RwLock { writer: written.then_some(BEFORE_THE_CRASH), readers }
     }
@@ -167,7 +167,7 @@ pub(crate) enum Access {
     Write,
 }
 
-/// A barrier: how many it wants, how many came, how often it opened.
+/// A barrier: required threads, arrived threads, number of openings.
 #[derive(Clone, Copy)]
 struct Barrier {
     wanted: u32,
@@ -175,7 +175,7 @@ struct Barrier {
     opened: u64,
 }
 
-/// A `pthread_once` that runs now.
+/// A `pthread_once` in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Once {
     Running,
@@ -192,12 +192,12 @@ impl Locks {
         }
     }
 
-    /// Is anything known of a mutex?
+    /// Has the mutex been seen in this run?
     pub(crate) fn knows_mutex(&self, address: u64) -> bool {
         self.mutexes.contains_key(&address)
     }
 
-    /// What letting a mutex go would do, if it is known.
+    /// What releasing a mutex would do, if its state is known.
     pub(crate) fn mutex_release(&self, address: u64, me: u16) -> Option<Result<Release, c_int>> {
         self.mutexes.get(&address).map(|mutex| {
             let mut copy = *mutex;
@@ -217,17 +217,17 @@ impl Locks {
         0
     }
 
-    /// Tries to take a mutex; `fresh` is what it is if nothing is known of it.
+    /// Tries to take a mutex; `fresh` is its initial state if it has not been seen.
     pub(crate) fn take_mutex(&mut self, address: u64, me: u16, fresh: impl FnOnce() -> Mutex) -> Attempt {
         self.mutexes.entry(address).or_insert_with(fresh).take(me)
     }
 
-    /// Is it the thread's own, and one that says so?
+    /// Does the thread hold it already, and does its kind detect that?
     pub(crate) fn mutex_deadlocks(&self, address: u64, me: u16) -> bool {
         self.mutexes.get(&address).is_some_and(|mutex| mutex.deadlocks(me))
     }
 
-    /// Lets a mutex go; it is forgotten if it rests.
+    /// Releases a mutex, and forgets it if it is idle.
     pub(crate) fn release_mutex(
         &mut self,
         address: u64,
@@ -253,7 +253,7 @@ impl Locks {
         }
     }
 
-    /// A thread ends: robust mutexes it holds can be had, others are lost forever. Gives the former.
+    /// A thread ends: robust mutexes it holds become available, others are lost forever. Returns the former.
     pub(crate) fn owner_died(&mut self, thread: u16) -> Vec<Key> {
         let held = |mutex: &&mut Mutex| mutex.owner == Some(thread) && mutex.robust;
         let held = self
@@ -285,7 +285,7 @@ impl Locks {
         }
     }
 
-    /// Who holds it, if that can be said.
+    /// The owner, if known.
     pub(crate) fn owner(&self, key: Key) -> Option<u16> {
         match key.class {
             Class::Mutex => self.mutexes.get(&key.address)?.owner,
@@ -302,12 +302,12 @@ impl Locks {
         self.rw_locks.contains_key(&address)
     }
 
-    /// Is anything known of a read-write lock or spin lock?
+    /// Has the read-write lock or spin lock been seen in this run?
     pub(crate) fn knows_rw(&self, address: u64) -> bool {
         self.rw_locks.contains_key(&address)
     }
 
-    /// Tries to take a read-write lock; `fresh` is what it is if nothing is known of it.
+    /// Tries to take a read-write lock; `fresh` is its initial state if it has not been seen.
     pub(crate) fn take_rw(&mut self, address: u64, me: u16, access: Access, fresh: RwLock) -> Attempt {
         let lock = self.rw_locks.entry(address).or_insert(fresh);
         match access {
@@ -319,7 +319,7 @@ impl Locks {
         Attempt::Taken(0)
     }
 
-    /// Lets a read-write lock go; none if nobody held it, else whether it is free now.
+    /// Releases a read-write lock; `None` if it was not held, otherwise whether it is now free.
     pub(crate) fn release_rw(&mut self, address: u64) -> Option<bool> {
         let lock = self.rw_locks.get_mut(&address)?;
         if lock.writer.take().is_none() {
@@ -344,7 +344,7 @@ impl Locks {
         0
     }
 
-    /// A thread comes to a barrier: none if it opens for it, else the round to wait for the end of.
+    /// A thread arrives at a barrier: `None` if that opens it, otherwise the round whose end it must wait for.
     pub(crate) fn arrive(&mut self, address: u64, fresh: impl FnOnce() -> (u32, u32)) -> Option<u64> {
         let barrier = self.barriers.entry(address).or_insert_with(|| {
             let (wanted, came) = fresh();
@@ -359,7 +359,7 @@ impl Locks {
         None
     }
 
-    /// How many came to a barrier since it last opened.
+    /// The number of threads that have arrived at a barrier since it last opened.
     pub(crate) fn came(&self, address: u64) -> u32 {
         self.barriers.get(&address).map_or(0, |barrier| barrier.came)
     }
@@ -395,7 +395,7 @@ impl Locks {
         self.semaphores.remove(&address);
     }
 
-    /// The value of a semaphore; `fresh` is what it is if nothing is known of it.
+    /// The value of a semaphore; `fresh` is its initial value if it has not been seen.
     pub(crate) fn semaphore(&mut self, address: u64, fresh: impl FnOnce() -> u32) -> &mut u32 {
         self.semaphores.entry(address).or_insert_with(fresh)
     }

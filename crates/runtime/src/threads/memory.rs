@@ -1,4 +1,4 @@
-//! Accesses to PM while several threads are alive. Before each, threads may be switched.
+//! Accesses to PM while several threads are alive. Threads may be switched before each.
 //!
 //! # Safety
 //!
@@ -22,16 +22,16 @@ use crate::session::{append_once, recovering};
 use crate::shadow::{self, bits};
 use crate::{callers, sites};
 
-/// May a loop wait for what this access reads?
+/// Could a loop wait for what this access reads?
 fn may_spin(site: *const Site) -> bool {
     if callers::number(site as usize).is_some() {
         return false;
     }
-    // SAFETY: what is not a caller's place is null or a site, and sites are constants.
+    // SAFETY: anything but a caller's place is null or a site, and sites are constants.
     unsafe { site.as_ref() }.is_some_and(|site| site.tag & (FLAG_ATOMIC | FLAG_VOLATILE) != 0)
 }
 
-/// Where a thread may be switched before it reads PM.
+/// A possible switch before a read of PM.
 fn before_load(address: u64, bytes: u64, site: *const Site) {
     if exploring() {
         return step_to_read(Need::NOTHING, read(address, bytes, site));
@@ -42,7 +42,7 @@ fn before_load(address: u64, bytes: u64, site: *const Site) {
     scheduler(|scheduler| {
         let thread = scheduler.thread(running::number());
         if thread.last_read != address {
-            // Whoever reads one place after another is not waiting.
+            // A thread that reads one place after another is not waiting.
             thread.last_read = address;
             scheduler.progress();
         }
@@ -54,7 +54,7 @@ fn read(address: u64, bytes: u64, site: *const Site) -> Read {
     Read { place: site as usize, address, bytes, may_wait: may_spin(site) }
 }
 
-/// Until this goes no other thread runs, and stores take effect at once.
+/// While this guard lives, no other thread runs, and stores take effect at once.
 pub(crate) struct Atomic;
 
 impl Atomic {
@@ -81,7 +81,7 @@ pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
 }
 
 unsafe fn load_piece(address: u64, width: u64, site: *const Site) -> u64 {
-    // SAFETY: as for all functions here.
+    // SAFETY: guaranteed by the caller.
     let mut value = unsafe { peek(address, width) };
     let mut wanted = bits(address, width);
     let forwarded =
@@ -105,7 +105,7 @@ unsafe fn load_piece(address: u64, width: u64, site: *const Site) -> u64 {
     value
 }
 
-/// Before a range is read as it lies in memory: memory then holds what this thread sees there.
+/// Called before a range is read directly from memory, which then holds what this thread sees there.
 #[inline(never)]
 pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Site) {
     if exploring() {
@@ -122,7 +122,7 @@ pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Si
     }
 }
 
-/// Loads a range into volatile memory, piece by piece; small atomic ones at once. `to` has room for it.
+/// Loads a range into volatile memory piece by piece; small atomic ones at once. `to` has room for it.
 #[inline(never)]
 pub(crate) unsafe fn load_range(to: *mut u8, address: u64, bytes: u64, site: *const Site) {
     let _atomic = (bytes <= 16 && may_spin(site)).then(|| {
@@ -154,7 +154,7 @@ pub(crate) unsafe fn store(kind: Kind, address: u64, width: u64, value: u64, sit
     }
 }
 
-/// A locked instruction begins: it fences, and until it ends no other thread runs. What it reads, if it does.
+/// Begins a locked instruction: it fences, and no other thread runs until it ends. `of` is what it reads, if anything.
 #[inline(never)]
 pub(crate) fn begin_exchange(of: Option<(u64, u64, *const Site)>) {
     point(Point::Memory);
@@ -164,13 +164,13 @@ pub(crate) fn begin_exchange(of: Option<(u64, u64, *const Site)>) {
     }
     drain(running::number());
     if let Some(turn) = processes::hold_to_access() {
-        // Until the instruction ends.
+        // Ends with the instruction.
         std::mem::forget(turn);
     }
     scheduler(|scheduler| scheduler.begin_atomic());
 }
 
-/// It ends; `idle` if it changed nothing, as in a loop that tries again.
+/// Ends a locked instruction; `idle` if it changed nothing, as in a retry loop.
 pub(crate) fn end_exchange(idle: bool) {
     scheduler(|scheduler| scheduler.end_atomic());
     processes::end_hold();

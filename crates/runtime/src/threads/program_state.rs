@@ -1,21 +1,21 @@
-//! What a thread of the program has in its registers and in its innermost frames: enough to tell a loop that waits from
-//! one that counts.
+//! The registers and innermost frames of a thread of the program: enough to tell a loop that waits from one that
+//! counts.
 //!
-//! A thread that reads the same again with the same state will go on like that until somebody changes what it reads, so
-//! nothing is lost if it steps no more until then. One that counts its rounds gives up at some time, and what it does then
-//! must be explored. What a loop counts outside of its frames is not seen.
+//! A thread that repeats a read in the same state will go on until another thread changes what it reads, so nothing is
+//! lost by not stepping it until then. One that counts its rounds gives up eventually, and what it does then must be
+//! explored. State that a loop keeps outside its frames is not seen.
 
 use std::ffi::{c_int, c_void};
 
 use crate::callers;
 use crate::session;
 
-/// Frames of the program that are looked at.
+/// The number of frames examined.
 const FRAMES: u32 = 6;
-/// Bytes of them at most.
+/// The most bytes examined.
 const MOST_BYTES: usize = 4096;
-/// Registers that a function must give back, as unwinders number them: rbx, rbp, r12 to r15. Whatever else the program
-/// needs after a call is in its frame.
+/// Callee-saved registers, in the unwinder's numbering: rbx, rbp, r12 to r15. Everything else the program needs after a
+/// call is in its frame.
 const KEPT: [c_int; 6] = [3, 6, 12, 13, 14, 15];
 
 unsafe extern "C" {
@@ -29,7 +29,7 @@ unsafe extern "C" {
 struct Frames {
     hash: usize,
     count: u32,
-    /// Where the innermost of them begins, and the outermost.
+    /// The addresses of the innermost and the outermost of them.
     first: usize,
     last: usize,
 }
@@ -43,12 +43,12 @@ impl Frames {
 extern "C" fn frame(context: *mut c_void, to: *mut c_void) -> c_int {
     const GO_ON: c_int = 0;
     const ENOUGH: c_int = 4;
-    // SAFETY: the unwinder passes its context, and what it was given.
+    // SAFETY: the unwinder passes its context and the pointer it was given.
     unsafe {
         let frames = &mut *to.cast::<Frames>();
         let at = _Unwind_GetIP(context);
         if callers::is_runtime(at) {
-            // It called `main`, and what threads begin with, too.
+            // The runtime also called `main` and the functions of threads.
             return if frames.count == 0 { GO_ON } else { ENOUGH };
         }
         frames.last = _Unwind_GetCFA(context);
@@ -62,13 +62,13 @@ extern "C" fn frame(context: *mut c_void, to: *mut c_void) -> c_int {
     }
 }
 
-/// A number for the state of the running thread, as far as its innermost frames go.
+/// A hash of the running thread's state, as far as its innermost frames go.
 pub(super) fn program_state() -> u64 {
     let mut frames = Frames::default();
-    // The unwinder takes locks: those are none of the program's doing, and would be steps.
-    // SAFETY: it unwinds what the program can unwind; the function fits.
+    // The unwinder takes locks, which are not the program's and must not become steps.
+    // SAFETY: it unwinds what the program can unwind; the callback has the right type.
     session::unfollowed(|| unsafe { _Unwind_Backtrace(frame, (&raw mut frames).cast()) });
-    // SAFETY: what lies between two frames of a stack can be read; nobody else runs.
+    // SAFETY: memory between two frames of a stack is readable; no other thread runs.
     unsafe {
         let words = frames.last.saturating_sub(frames.first).min(MOST_BYTES) / 8;
         let words =

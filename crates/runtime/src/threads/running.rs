@@ -1,16 +1,16 @@
-//! Which thread runs. Atomics: whoever waits for the baton looks at them from aside.
+//! Which thread runs. Atomics, because threads that wait for the baton read them.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU16};
 
 static CONCURRENT: AtomicBool = AtomicBool::new(false);
-/// Why that is so: several threads, or somebody who watches every operation.
+/// Why `concurrent` is true: there are several threads, or every operation is watched.
 static THREADS: AtomicBool = AtomicBool::new(false);
 static WATCHED: AtomicBool = AtomicBool::new(false);
 static NUMBER: AtomicU16 = AtomicU16::new(0);
 static KERNEL_NUMBER: AtomicI32 = AtomicI32::new(0);
 
-/// Is more than one thread alive, or is every operation watched? The one branch that programs with a single thread pay for.
+/// Is more than one thread alive, or is every operation watched? The only branch that single-threaded programs pay for.
 #[inline(always)]
 pub(crate) fn concurrent() -> bool {
     CONCURRENT.load(Relaxed)
@@ -21,7 +21,7 @@ pub(crate) fn set_concurrent(concurrent: bool) {
     CONCURRENT.store(concurrent || is_watched(), Relaxed);
 }
 
-/// Does somebody want to come in between any two operations of the one thread? See `timers`.
+/// May something happen between any two operations of the only thread? See `timers`.
 #[inline(always)]
 pub(crate) fn is_watched() -> bool {
     WATCHED.load(Relaxed)
@@ -47,7 +47,7 @@ pub(crate) fn set_number(number: u16) {
     NUMBER.store(number, Relaxed);
 }
 
-/// The kernel's number of the thread whose turn it is; 0 until it has run.
+/// The kernel's id of the thread whose turn it is; 0 until it has run.
 pub(crate) fn kernel_number() -> i32 {
     KERNEL_NUMBER.load(Relaxed)
 }

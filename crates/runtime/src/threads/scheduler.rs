@@ -1,6 +1,6 @@
-//! The threads, what they wait for, and whose turn is next: plain data, and decisions over it.
+//! The threads, what they wait for, and which runs next: plain data, and decisions over it.
 //!
-//! Passing the turn is the business of `turns`, what store buffers hold that of `buffers`.
+//! `turns` passes the turn, and `buffers` holds the store buffers.
 
 #![forbid(unsafe_code)]
 
@@ -14,20 +14,20 @@ use super::exploration::{Lock, Progress};
 use super::step_notes::note;
 use super::strategy::{Candidate, Point, Strategy, Verdict};
 
-/// Places to spin that a thread may pass before it must let others run.
+/// How many spin points a thread may pass before it must yield.
 const SPINS: u32 = 200;
-/// Calls of synchronization functions after which it must, too: it may look again and again what is behind a lock.
+/// After this many calls of synchronization functions it must yield, too: it may be polling data behind a lock.
 const SYNCHRONIZATIONS: u32 = 10_000;
-/// Of those, how many count as places where the run could have gone another way.
+/// How many of its spin points count as points where the run could have gone another way.
 const COUNTED_SPINS: u32 = 4;
-/// Turns in a row that end in spinning, with nothing done in between, before the program counts as endless.
+/// Consecutive turns that end in spinning, with nothing done in between, after which the program counts as endless.
 const IDLE_TURNS: u64 = 200_000;
-/// After so many of them whoever waits for a moment gets it, however far away it is.
+/// After this many of them, pending timeouts fire, however far away they are.
 const IDLE_TURNS_TO_DEADLINE: u64 = 1_000;
-/// How far the program's clock moves when a thread has spun for long.
+/// How far the program's clock advances when a thread has spun for long.
 const SPIN_NANOSECONDS: u64 = 100_000;
 
-/// What a thread waits for: the kind of thing, and its address or number.
+/// What a thread waits for: the class of object, and its address or number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Key {
     pub(crate) class: Class,
@@ -62,7 +62,7 @@ impl Key {
         Key { class, address }
     }
 
-    /// For what a thread waits, in words.
+    /// A description of what a thread waits for.
     pub(crate) fn describe(self) -> String {
         let what = match self.class {
             Class::Mutex => "a mutex",
@@ -85,19 +85,19 @@ impl Key {
 pub(crate) enum Woken {
     /// Another thread woke it.
     Called,
-    /// Its time was up.
+    /// Its timeout fired.
     TimedOut,
-    /// It is to end.
+    /// It was cancelled.
     Cancelled,
 }
 
-/// A thread waits.
+/// A waiting thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait {
     pub(crate) key: Key,
     pub(crate) deadline: Option<u64>,
     pub(crate) cancellable: bool,
-    /// For futexes: which wakers are meant.
+    /// For futexes: the bitset of matching wakers.
     pub(crate) bits: u32,
 }
 
@@ -114,10 +114,10 @@ impl Wait {
 #[derive(Clone, Copy)]
 enum State {
     Ready,
-    /// The number orders those who wait for the same.
+    /// The number orders threads that wait for the same thing.
     Waiting(Wait, u64),
     Finished,
-    /// Finished, and joined or detached: its handle means nothing any more.
+    /// Finished, and joined or detached: its handle is no longer valid.
     Gone,
 }
 
@@ -130,20 +130,20 @@ pub(crate) struct Thread {
     synchronizations: u32,
     /// The C library's handle.
     pub(crate) handle: u64,
-    /// The kernel's number; 0 until the thread ran.
+    /// The kernel's thread id; 0 until the thread has run.
     pub(crate) kernel_number: i32,
     pub(crate) detached: bool,
     /// How often the destructor of the exit key has run.
     pub(crate) exit_rounds: u32,
     pub(crate) cancel: Cancel,
-    /// Signals of other threads, which it gets when it runs next.
+    /// Signals from other threads, delivered when it runs next.
     pub(crate) signals: Vec<i32>,
     pub(crate) buffer: StoreBuffer,
     /// Are there write-backs that a fence would complete?
     pub(crate) unfenced: bool,
-    /// Where in PM it last read something that loops wait for.
+    /// The last PM address it read in a way that loops use to wait.
     pub(crate) last_read: u64,
-    /// If the run follows decisions.
+    /// Used if the run follows decisions.
     pub(crate) progress: Progress,
 }
 
@@ -190,12 +190,12 @@ impl Thread {
         }
     }
 
-    /// Can it run, as far as the functions that wait are concerned?
+    /// Can it run, as far as waiting functions are concerned?
     pub(crate) fn is_ready(&self) -> bool {
         matches!(self.state, State::Ready)
     }
 
-    /// Was it joined, or was it detached and has ended?
+    /// Was it joined, or detached and has ended?
     fn is_gone(&self) -> bool {
         matches!(self.state, State::Gone)
     }
@@ -205,8 +205,8 @@ impl Thread {
         matches!(self.state, State::Finished | State::Gone)
     }
 
-    /// Does it wait for a moment at most, so that it may go on without being woken? (Not who joins a thread: that thread
-    /// does nothing at its end that could be told to come before or after.)
+    /// Does it wait with a timeout, so that it may continue without being woken? Joining does not count: nothing the
+    /// other thread does at its end could be ordered before or after it.
     pub(crate) fn may_time_out(&self) -> bool {
         let joins = matches!(self.state, State::Waiting(wait, _) if wait.key.class == Class::Thread);
         self.deadline().is_some() && !joins
@@ -220,11 +220,11 @@ impl Thread {
     }
 }
 
-/// What is decided where the running thread could go on.
+/// What is decided at a point where the running thread could continue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Decision {
     Run(u16),
-    /// The threads do nothing but spin, forever.
+    /// All threads only spin, forever.
     Endless,
 }
 
@@ -234,19 +234,19 @@ pub(crate) struct Scheduler {
     /// Threads that have not ended, by number.
     alive: Vec<u16>,
     pub(crate) strategy: Strategy,
-    /// Nanoseconds since the child began, by the program's clock.
+    /// Nanoseconds since the child started, by the program's clock.
     pub(crate) now: u64,
-    /// Places where threads might have been switched.
+    /// Points at which threads might have been switched.
     pub(crate) points: u64,
     waits: u64,
     idle_turns: u64,
     candidates: Vec<Candidate>,
-    /// How deep in operations that no other thread may interrupt.
+    /// Nesting depth of operations that no other thread may interrupt.
     atomic: u32,
 }
 
 impl Scheduler {
-    /// One thread, number 0.
+    /// A scheduler with one thread, number 0.
     pub(crate) fn new(mut strategy: Strategy) -> Scheduler {
         Scheduler {
             threads: vec![Thread::new(strategy.priority())],
@@ -265,23 +265,22 @@ impl Scheduler {
         &mut self.threads[usize::from(number)]
     }
 
-    /// Threads that have not ended.
     pub(crate) fn alive(&self) -> &[u16] {
         &self.alive
     }
 
-    /// Of all threads only this one exists: the program forked.
+    /// Only this thread remains: the program forked.
     pub(crate) fn retain_only(&mut self, number: u16) {
         self.alive.retain(|&other| other == number);
     }
 
-    /// The thread that a handle means.
+    /// The thread with this handle.
     pub(crate) fn find(&self, handle: u64) -> Option<u16> {
         let known = |thread: &Thread| thread.handle == handle && !matches!(thread.state, State::Gone);
         self.threads.iter().position(known).map(|index| index as u16)
     }
 
-    /// The thread that the kernel knows by this number.
+    /// The thread with this kernel id.
     pub(crate) fn find_kernel_number(&self, number: i32) -> Option<u16> {
         self.threads.iter().position(|thread| thread.kernel_number == number).map(|index| index as u16)
     }
@@ -304,12 +303,12 @@ impl Scheduler {
         self.atomic > 0
     }
 
-    /// Something happened that is progress.
+    /// Something happened that counts as progress.
     pub(crate) fn progress(&mut self) {
         self.idle_turns = 0;
     }
 
-    /// Registers a thread that is about to be created; none if there are too many.
+    /// Registers a thread that is about to be created; `None` if there are too many.
     pub(crate) fn add(&mut self) -> Option<u16> {
         let number = u16::try_from(self.threads.len()).ok()?;
         let priority = self.strategy.priority();
@@ -319,7 +318,7 @@ impl Scheduler {
         Some(number)
     }
 
-    /// A process was forked: the thread that did so goes on there under another number, alone.
+    /// A process was forked: the forking thread continues there alone, under another number.
     pub(crate) fn renumber(&mut self, old: u16, new: u16) {
         while self.threads.len() <= usize::from(new) {
             let priority = self.strategy.priority();
@@ -339,13 +338,13 @@ impl Scheduler {
         self.threads.len() as u16
     }
 
-    /// It could not be created after all.
+    /// The thread could not be created after all.
     pub(crate) fn undo_add(&mut self) {
         self.threads.pop();
         self.alive.pop();
     }
 
-    /// A thread ends; gives how many are left. The last one stays as it is: the C library then ends the process, and
+    /// Ends a thread; returns how many are left. The last one keeps its state: the C library then ends the process, and
     /// handlers may still run.
     pub(crate) fn finish(&mut self, number: u16) -> usize {
         self.progress();
@@ -372,7 +371,7 @@ impl Scheduler {
         }
     }
 
-    /// Wakes those whose time is up.
+    /// Wakes threads whose timeout has passed.
     fn fire_timeouts(&mut self) {
         for index in 0..self.alive.len() {
             let number = self.alive[index];
@@ -386,25 +385,25 @@ impl Scheduler {
         self.alive.iter().filter_map(|&number| self.threads[usize::from(number)].deadline()).min()
     }
 
-    /// Is nobody but one thread left, ordered after all that any other ever did?
+    /// Is only one thread left, ordered after everything any other ever did?
     pub(crate) fn all_joined(&self) -> bool {
         self.alive.len() == 1 && self.threads.iter().filter(|thread| !thread.is_gone()).count() == 1
     }
 
-    /// Threads spin: time passes meanwhile.
+    /// Advances time while threads spin.
     pub(crate) fn time_passes(&mut self) {
         self.now += SPIN_NANOSECONDS;
         self.fire_timeouts();
     }
 
-    /// A thread steps: if it waits for a moment at most, that has come.
+    /// A thread steps: if it waits with a timeout, that has passed.
     pub(crate) fn time_out(&mut self, number: u16) {
         let Some(moment) = self.thread(number).deadline() else { return };
         self.advance_to(moment);
         self.call(number, Woken::TimedOut);
     }
 
-    /// Lets time pass until somebody's is up; says whether there is anybody.
+    /// Advances time to the next timeout; returns whether there was one.
     pub(crate) fn next_timeout(&mut self) -> bool {
         let Some(moment) = self.next_deadline() else { return false };
         self.advance_to(moment);
@@ -412,7 +411,7 @@ impl Scheduler {
         true
     }
 
-    /// The thread to run when the current one cannot go on; lets time pass if all wait. None: a deadlock.
+    /// The thread to run when the current one cannot continue; advances time if all wait. `None` means deadlock.
     pub(crate) fn next_to_run(&mut self, current: u16) -> Option<u16> {
         self.collect_ready(None);
         if self.candidates.is_empty() {
@@ -423,7 +422,7 @@ impl Scheduler {
         Some(self.strategy.choose(&self.candidates, current))
     }
 
-    /// Whose turn it is after this place.
+    /// The thread whose turn it is after this point.
     pub(crate) fn after(&mut self, current: u16, point: Point, gives_way: bool) -> Decision {
         let mut spun = gives_way;
         let thread = self.thread(current);
@@ -443,7 +442,7 @@ impl Scheduler {
                 spun = true;
             }
         }
-        // Of a spin loop only the first rounds count: how many there are says nothing about the run.
+        // Only the first rounds of a spin loop count: their number says nothing about the run.
         if point != Point::Spin || self.thread(current).spins <= COUNTED_SPINS {
             self.points += 1;
         }
@@ -470,7 +469,7 @@ impl Scheduler {
         Decision::Run(if alone { current } else { self.strategy.choose(&self.candidates, current) })
     }
 
-    /// A thread waits from now on, unless it is to be cancelled.
+    /// Makes a thread wait, unless it is to be cancelled.
     pub(crate) fn wait(&mut self, number: u16, wait: Wait) -> Result<(), Woken> {
         self.waits += 1;
         let since = self.waits;
@@ -483,7 +482,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Those who wait for `key`, longest waiting first.
+    /// The threads that wait for `key`, longest waiting first.
     fn waiting(&self, key: Key, bits: u32) -> Vec<u16> {
         let since = |&number: &u16| match self.threads[usize::from(number)].state {
             State::Waiting(wait, since) if wait.key == key && wait.bits & bits != 0 => Some((since, number)),
@@ -494,7 +493,7 @@ impl Scheduler {
         waiting.into_iter().map(|(_, number)| number).collect()
     }
 
-    /// The condition that a thread waits for, however long that takes.
+    /// The condition variable that a thread waits for without a timeout.
     pub(crate) fn waits_for_condition(&self, number: u16) -> Option<u64> {
         match self.threads[usize::from(number)].state {
             State::Waiting(wait, _) if wait.key.class == Class::Condition && wait.deadline.is_none() => {
@@ -504,14 +503,14 @@ impl Scheduler {
         }
     }
 
-    /// A thread that waits goes on without having been called.
+    /// A waiting thread wakes up spuriously.
     pub(crate) fn wake_up(&mut self, number: u16) {
         self.call(number, Woken::Called);
     }
 
     fn call(&mut self, number: u16, why: Woken) {
         let thread = self.thread(number);
-        // Who waits for a moment at most could have gone on before.
+        // A thread that waits with a timeout could have continued before.
         let could_run = thread.may_time_out();
         thread.state = State::Ready;
         thread.woken = why;
@@ -521,12 +520,12 @@ impl Scheduler {
         self.progress();
     }
 
-    /// Wakes at most `limit` of those who wait for `key`; gives how many.
+    /// Wakes at most `limit` of the threads that wait for `key`; returns how many.
     pub(crate) fn wake(&mut self, key: Key, limit: usize, bits: u32) -> usize {
         self.wake_chosen(key, limit, bits, |scheduler, waiting| scheduler.strategy.wake(waiting.len()))
     }
 
-    /// The same; `choose` says which of several is next, longest waiting first.
+    /// The same; `choose` picks the next of several, longest waiting first.
     pub(crate) fn wake_chosen(
         &mut self,
         key: Key,
@@ -545,7 +544,7 @@ impl Scheduler {
         woken
     }
 
-    /// Lets those who wait for `from` wait for `to` instead, at most `limit`; gives how many.
+    /// Moves at most `limit` of the threads that wait for `from` to `to`; returns how many.
     pub(crate) fn requeue(&mut self, from: Key, to: Key, limit: usize) -> usize {
         let waiting = self.waiting(from, u32::MAX);
         let moved = waiting.len().min(limit);
@@ -557,7 +556,7 @@ impl Scheduler {
         moved
     }
 
-    /// Asks a thread to end, and wakes it if it waits where that is possible.
+    /// Cancels a thread, waking it if it waits at a cancellation point.
     pub(crate) fn cancel(&mut self, number: u16) {
         let thread = self.thread(number);
         thread.cancel.requested = true;
@@ -567,13 +566,13 @@ impl Scheduler {
         }
     }
 
-    /// The store buffers' share of the hardware's freedom: a thread of which one instruction takes effect now.
+    /// The hardware's freedom to drain store buffers: a thread whose buffer drains one instruction now.
     pub(crate) fn buffer_to_drain(&mut self) -> Option<u16> {
         let leaving = self.strategy.leaving?;
         if !self.strategy.random.chance(leaving) {
             return None;
         }
-        // One whose buffer is not empty, from a random one on.
+        // A random one whose buffer is not empty.
         let count = self.alive.len();
         let start = self.strategy.random.below(count);
         let numbers = (start..start + count).map(|index| self.alive[index % count]);

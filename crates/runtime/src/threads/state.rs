@@ -9,12 +9,12 @@ use crate::system::give_up;
 
 static SCHEDULER: RunningThreadCell<Option<Scheduler>> = RunningThreadCell::new(None);
 
-/// The child begins, with one thread.
+/// Called when the child starts, with one thread.
 pub(crate) fn begin(scheduler: Scheduler) {
     SCHEDULER.set(Some(scheduler));
 }
 
-/// Gives access to the scheduler's state; not across a switch.
+/// Gives access to the scheduler's state; must not be held across a switch.
 #[inline(always)]
 pub(crate) fn scheduler<R>(access: impl FnOnce(&mut Scheduler) -> R) -> R {
     SCHEDULER.with(|scheduler| match scheduler {
@@ -23,7 +23,7 @@ pub(crate) fn scheduler<R>(access: impl FnOnce(&mut Scheduler) -> R) -> R {
     })
 }
 
-/// Gives access to the running thread; not across a switch.
+/// Gives access to the running thread; must not be held across a switch.
 #[inline(always)]
 pub(crate) fn current<R>(access: impl FnOnce(&mut Thread) -> R) -> R {
     scheduler(|scheduler| access(scheduler.thread(running::number())))

@@ -42,7 +42,7 @@ pub(super) fn write_at(kind: u32, actor: Actor, address: u64, bytes: u32, site: 
     }
 }
 
-/// The running thread did something that is no access.
+/// The running thread did something that is not an access.
 pub(crate) fn note(kind: u32, address: u64) {
     if exploring() {
         write(kind, steps::thread(running::number()), address, 0);

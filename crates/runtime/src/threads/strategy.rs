@@ -1,7 +1,7 @@
 //! Which thread runs next.
 //!
-//! Every choice comes from one generator that the seed starts; equal seeds make equal choices as long as the
-//! program does the same.
+//! All choices come from one seeded generator; equal seeds make equal choices as long as the program behaves
+//! identically.
 
 #![forbid(unsafe_code)]
 
@@ -9,66 +9,65 @@ use crashproof_protocol::schedule;
 
 use crate::random::Random;
 
-/// Where the program is when somebody may be switched to.
+/// The kind of point at which threads may be switched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Point {
     /// An access to PM, a flush or a fence.
     Memory,
-    /// A place where programs spin: an atomic or volatile access, a failed exchange, `pause`.
+    /// A point where programs spin: an atomic or volatile access, a failed exchange, `pause`.
     Spin,
     /// A call of a synchronization function.
     Sync,
 }
 
-/// A thread that can run, and how PCT ranks it.
+/// A runnable thread and its PCT priority.
 #[derive(Clone, Copy)]
 pub(crate) struct Candidate {
     pub(crate) number: u16,
     pub(crate) priority: i64,
 }
 
-/// What becomes of the running thread where it could go on.
+/// What happens to the running thread at a point where it could continue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It goes on.
+    /// It continues.
     Stay,
     /// One of the candidates runs, perhaps the same.
     Choose,
-    /// Somebody else runs, if there is anybody.
+    /// Another thread runs, if there is one.
     Yield,
 }
 
 /// How choices are made.
 enum Kind {
-    /// Whoever runs goes on until it waits or spins; then the next in order of creation.
+    /// The running thread continues until it waits or spins; then the next in order of creation runs.
     RoundRobin,
-    /// A switch in so many of 256 accesses to PM; always a choice where threads synchronize.
+    /// Switches at this many of 256 accesses to PM; always chooses at synchronization points.
     Random { switches: u32 },
-    /// The thread of the highest priority runs; at a few moments the running one becomes the lowest
-    /// (Burckhardt et al., ASPLOS 2010).
+    /// The thread with the highest priority runs; at a few points the running one becomes the lowest (Burckhardt et
+    /// al., ASPLOS 2010).
     Pct { changes: Vec<u64>, lowest: i64 },
 }
 
 pub(crate) struct Strategy {
     kind: Kind,
     pub(crate) random: Random,
-    /// How often, in 256 places, something leaves a store buffer. None: stores take effect at once.
+    /// How often, per 256 points, an entry leaves a store buffer. `None`: stores take effect at once.
     pub(crate) leaving: Option<u32>,
 }
 
-/// How many changes of priority PCT makes: bugs that need this many ordered preemptions are found.
+/// How many priority changes PCT makes: it finds bugs that need this many ordered preemptions.
 const CHANGES: usize = 3;
 
-/// How long a run is taken to be if nobody knows.
+/// The assumed number of points of a run if it is unknown.
 const USUAL_POINTS: u64 = 1000;
 
 impl Strategy {
-    /// The strategy for a seed, for a run with about so many places to switch. What is tuned (how often to
-    /// switch, how long stores wait) also comes from the seed, so that many seeds cover eager and lazy
-    /// schedules alike.
+    /// The strategy for a seed, for a run with about this many switching points. The seed also determines the tuning
+    /// (how often to switch, how long to delay stores), so that many seeds cover eager and lazy schedules alike.
     pub(crate) fn new(strategy: u32, seed: u32, points: u64) -> Strategy {
         let mut random = Random::new(u64::from(seed) << 8 | u64::from(strategy));
-        // The number of a schedule of decisions must not matter: only they do.
+        // With decisions, only those determine the run, not the number of the schedule.
         if seed == 0 || strategy == schedule::ROUND_ROBIN || strategy == schedule::DECISIONS {
             return Strategy { kind: Kind::RoundRobin, random, leaving: None };
         }
@@ -78,14 +77,14 @@ impl Strategy {
             let changes = (0..CHANGES).map(|_| 1 + random.next() % points).collect();
             Kind::Pct { changes, lowest: 0 }
         } else {
-            // In short runs a few switches must be likely, in long ones there are enough anyway.
+            // Short runs need a reasonable chance of a few switches; long ones have enough anyway.
             let wanted = random.of(&[2, 6, 20]);
             Kind::Random { switches: (256 * wanted / points).clamp(4, 160) as u32 }
         };
         Strategy { kind, random, leaving }
     }
 
-    /// The rank of a new thread.
+    /// The priority of a new thread.
     pub(crate) fn priority(&mut self) -> i64 {
         match self.kind {
             Kind::Pct { .. } => 1 + (self.random.next() >> 32) as i64,
@@ -93,7 +92,7 @@ impl Strategy {
         }
     }
 
-    /// What becomes of the running thread at the place numbered `at`. `spun`: it has been spinning for long.
+    /// What happens to the running thread at point number `at`. `spun`: it has been spinning for long.
     pub(crate) fn verdict(&mut self, point: Point, at: u64, spun: bool, priority: &mut i64) -> Verdict {
         match &mut self.kind {
             Kind::RoundRobin | Kind::Random { .. } if spun => Verdict::Yield,
@@ -113,7 +112,7 @@ impl Strategy {
         }
     }
 
-    /// The thread to run, of those that can; `current` runs now, or did a moment ago.
+    /// The thread to run, among the runnable ones; `current` runs now, or did until just now.
     pub(crate) fn choose(&mut self, candidates: &[Candidate], current: u16) -> u16 {
         match self.kind {
             Kind::RoundRobin => {

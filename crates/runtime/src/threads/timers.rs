@@ -1,9 +1,9 @@
-//! Timers that send signals, by the program's own clock.
+//! Signal-sending timers, driven by the program's virtual clock.
 //!
-//! A real timer comes at another moment in every run. So timers whose signal the program handles are kept here: while one is
-//! set, time passes with every access to PM and every function that waits, and the signal comes between two of them, at the
-//! same place in every run. A program that does nothing of the kind, but waits in a loop of its own, is looked at now and
-//! then by a real timer; whenever that comes, it is between the same two operations.
+//! A real timer fires at a different point in every run. So timers whose signal the program handles are kept here:
+//! while one is set, time advances with every PM access and every waiting function, and the signal comes between two of
+//! these, at the same point in every run. A real timer occasionally examines a program that does neither but waits in
+//! its own loop; whenever it fires, that is between the same two operations.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,22 +14,22 @@ use crate::cell::RunningThreadCell;
 use crate::session;
 use crate::system::{own_process, own_thread, raw_syscall};
 
-/// How much time passes with an operation, in nanoseconds.
+/// How far time advances per operation, in nanoseconds.
 const OPERATION: u64 = 1_000;
-/// Timers there may be.
+/// The maximum number of timers.
 const MOST: usize = 32;
 
-/// The value of the signals of the real timer that looks after the program.
+/// The signal value of the real timer that examines the program.
 pub(crate) const LOOKS: usize = 0x6372_6173_6870_7266;
-/// How much of the processor's time is between two of them, in nanoseconds.
+/// Processor time between two examinations, in nanoseconds.
 const BETWEEN_LOOKS: i64 = 200_000_000;
 
-/// Which timer of the process.
+/// Identifies a timer of the process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// That of `alarm` and `setitimer`, by its kind.
+    /// The timer of `alarm` and `setitimer`, by its kind.
     Interval(i32),
-    /// One of `timer_create`.
+    /// A timer from `timer_create`.
     Created(usize),
 }
 
@@ -37,15 +37,15 @@ pub(crate) enum Which {
 struct Timer {
     which: Which,
     signal: i32,
-    /// What the handler gets.
+    /// The value passed to the handler.
     value: usize,
-    /// When it is due, by the scheduler's clock, and how often after that; 0 for never again.
+    /// When it is due by the scheduler's clock, and its interval; 0 for a one-shot timer.
     due: u64,
     interval: u64,
 }
 
 static TIMERS: RunningThreadCell<[Option<Timer>; MOST]> = RunningThreadCell::new([None; MOST]);
-/// Operations so far, for who looks from aside.
+/// The number of operations so far, readable without the baton.
 static OPERATIONS: AtomicU64 = AtomicU64::new(0);
 
 fn now() -> u64 {
@@ -57,8 +57,8 @@ pub(crate) fn any() -> bool {
     TIMERS.with(|timers| timers.iter().any(Option::is_some))
 }
 
-/// Sets a timer, or stops it if it is never due. Gives when it would have been due, and its interval. None: there are too
-/// many.
+/// Sets a timer, or stops it if it is never due. Returns when it would have been due, and its interval; `None` if there
+/// are too many timers.
 pub(crate) fn set(which: Which, signal: i32, value: usize, first: u64, interval: u64) -> Option<(u64, u64)> {
     let now = now();
     let result = TIMERS.with(|timers| {
@@ -70,13 +70,13 @@ pub(crate) fn set(which: Which, signal: i32, value: usize, first: u64, interval:
         }
         Some(before.map_or((0, 0), |before| (before.due.saturating_sub(now).max(1), before.interval)))
     });
-    // Operations are noticed only where accesses take the long way.
+    // Operations are noticed only if accesses take the slow path.
     running::set_watched(any());
     look_after_program(if first > 0 { Some(signal) } else { None });
     result
 }
 
-/// How long until a timer is due, and its interval; zeros if it is not set.
+/// The time until a timer is due, and its interval; zeros if it is not set.
 pub(crate) fn remaining(which: Which) -> (u64, u64) {
     let now = now();
     TIMERS.with(|timers| {
@@ -85,14 +85,14 @@ pub(crate) fn remaining(which: Which) -> (u64, u64) {
     })
 }
 
-/// A process that was forked has none of its parent's timers.
+/// A forked process inherits none of its parent's timers.
 pub(crate) fn forget() {
     TIMERS.set([None; MOST]);
     LOOKING.set(0);
     running::set_watched(false);
 }
 
-/// An operation is about to happen: the signals of timers that are due come first.
+/// Called before an operation: sends the signals of timers that are due.
 #[inline(always)]
 pub(super) fn before_operation() {
     if running::is_watched() {
@@ -115,7 +115,7 @@ fn time_passes(nanoseconds: u64) {
     }
 }
 
-/// The first timer that is due by then, set to its next time.
+/// The first timer that is due at this time, rearmed for its next expiry.
 fn take_due(moment: u64) -> Option<Timer> {
     TIMERS.with(|timers| {
         let due = timers.iter_mut().filter(|timer| timer.is_some_and(|timer| timer.due <= moment));
@@ -126,8 +126,8 @@ fn take_due(moment: u64) -> Option<Timer> {
     })
 }
 
-/// The process waits until a moment, or forever: time passes until the first timer is due before that, if there is one, and
-/// its signal comes. Says whether there was one.
+/// The process waits until an instant, or forever: time advances to the first timer due before that, if there is one,
+/// and its signal comes. Returns whether there was one.
 pub(crate) fn wait_until(moment: u64) -> bool {
     let first = TIMERS.with(|timers| timers.iter().flatten().map(|timer| timer.due).min());
     let Some(due) = first.filter(|due| *due <= moment) else { return false };
@@ -141,7 +141,7 @@ pub(crate) fn wait_until(moment: u64) -> bool {
     })
 }
 
-/// The process waits in the kernel, for something else as well: timers are real ones from here on.
+/// The process waits in the kernel, for other events as well: from here on timers are real ones.
 pub(crate) fn leave_to_kernel() {
     const SECOND: u64 = 1_000_000_000;
     let now = now();
@@ -169,23 +169,23 @@ pub(crate) fn leave_to_kernel() {
     look_after_program(None);
 }
 
-/// The signal comes: at once, or when the program lets it through.
+/// Sends the signal, which is delivered at once, or when the program unblocks it.
 fn send(timer: Timer) {
-    // As the kernel has it: number, error, code; a timer's number and overrun; the value.
+    // The kernel's layout: number, error, code; the timer's number and overrun; the value.
     let mut info = [0i32; 32];
     (info[0], info[2]) =
         (timer.signal, if matches!(timer.which, Which::Created(_)) { libc::SI_TIMER } else { 0x80 });
     (info[6], info[7]) = (timer.value as i32, (timer.value >> 32) as i32);
     let to =
         [own_process() as usize, own_thread() as usize, timer.signal as usize, info.as_ptr() as usize, 0, 0];
-    // SAFETY: the program asked for the signal, and the kernel only reads what it is about.
+    // SAFETY: the program requested the signal, and the kernel only reads its info.
     unsafe { raw_syscall(libc::SYS_rt_tgsigqueueinfo, to) };
 }
 
-/// The kernel's number of the real timer, and one more; 0 if there is none.
+/// The kernel's id of the real timer plus one; 0 if there is none.
 static LOOKING: RunningThreadCell<usize> = RunningThreadCell::new(0);
 
-/// Sets the real timer, or deletes it if none of the program's is set.
+/// Sets the real timer, or deletes it if the program has no timer set.
 fn look_after_program(signal: Option<i32>) {
     const SIGEV_SIGNAL: i32 = 0;
     let mut looking = LOOKING.get();
@@ -214,10 +214,11 @@ fn look_after_program(signal: Option<i32>) {
     LOOKING.set(looking);
 }
 
-/// Operations when a real timer came the last time; see [`is_stuck`].
+/// The number of operations when the real timer last fired; see [`is_stuck`].
 static LAST_LOOK: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// A real timer came: has there been no operation since the last one? Then the program waits in a loop of its own.
+/// Called when the real timer fires: has there been no operation since the last time? Then the program waits in its own
+/// loop.
 pub(crate) fn is_stuck() -> bool {
     let operations = OPERATIONS.load(Relaxed);
     LAST_LOOK.swap(operations, Relaxed) == operations && session::recording() && any()

@@ -1,4 +1,4 @@
-//! Switching threads: places where it may happen, waiting and waking, deadlocks.
+//! Switches threads: switching points, waiting and waking, deadlocks.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -24,20 +24,20 @@ use crate::session;
 use crate::sites;
 use crate::system::{KeptErrno, own_process, own_thread, raw_syscall, write_error};
 
-/// The kernel's number of the thread that passed the baton on for the last time; 0 if none.
+/// The kernel's id of the thread that last passed the baton on; 0 if none.
 static LEAVING: RunningThreadCell<i32> = RunningThreadCell::new(0);
-/// Who asks every thread where it waits, before the process ends.
+/// The thread that asks every other where it waits, before the process ends.
 static REPORTER: RunningThreadCell<Option<u16>> = RunningThreadCell::new(None);
 
-/// Stands for what threads do to each other through the kernel: pipes, sockets, signals.
+/// Represents communication between threads through the kernel: pipes, sockets, signals.
 static KERNEL: AtomicBool = AtomicBool::new(false);
-/// Stands for that threads are cancelled, each by its number behind this. No lock is there.
+/// Base of the pseudo-addresses that represent cancellation, one per thread. No lock has such an address.
 const CANCELLATION: u64 = 1 << 58;
 
 /// Is the scheduler ready?
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// Makes the scheduler ready; the child has one thread.
+/// Initializes the scheduler; the child has one thread.
 pub(crate) fn begin() {
     let (strategy, seed, points) =
         session::control(|control| (control.strategy, control.seed, control.expected_points));
@@ -57,11 +57,11 @@ pub(crate) fn begin() {
 
 /// Called once, before children are forked, so that not each of them has to register the handler.
 pub(crate) fn prepare() {
-    // SAFETY: the handler stays as long as the process.
+    // SAFETY: the handler stays valid as long as the process.
     unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
 }
 
-/// The program forked: in the new process only the thread that did so exists.
+/// The program forked: only the forking thread exists in the new process.
 extern "C" fn after_fork() {
     if !BEGUN.load(Relaxed) {
         return;
@@ -71,7 +71,7 @@ extern "C" fn after_fork() {
     running::set_concurrent(false);
 }
 
-/// Before a fork: what the new process's thread is to be called; none if it cannot be followed.
+/// Called before a fork: the number of the new process's thread; `None` if the process cannot be followed.
 pub(crate) fn prepare_fork() -> Option<u16> {
     if running::has_threads() && !processes::several() {
         return None;
@@ -82,7 +82,7 @@ pub(crate) fn prepare_fork() -> Option<u16> {
     Some(number)
 }
 
-/// This is the new process, and is followed.
+/// This is the new process, and it is followed.
 pub(crate) fn begin_forked(number: u16) {
     let me = running::number();
     scheduler(|scheduler| scheduler.renumber(me, number));
@@ -95,7 +95,7 @@ pub(crate) fn begin_forked(number: u16) {
     running::set_concurrent(true);
 }
 
-/// Nobody else is left of those that were forked.
+/// All other forked processes have ended.
 pub(crate) fn end_of_forks() {
     if processes::several()
         && scheduler(|scheduler| scheduler.alive().len() == 1)
@@ -113,9 +113,9 @@ pub(crate) fn wake_all(key: Key) {
     wake(key, usize::MAX, u32::MAX);
 }
 
-/// Wakes at most `limit` of those who wait; gives how many.
+/// Wakes at most `limit` waiting threads; returns how many.
 pub(crate) fn wake(key: Key, limit: usize, bits: u32) -> usize {
-    // Whoever tries again after it was woken is told apart by who takes the lock, not by who was woken.
+    // Threads that retry after being woken are told apart by which one takes the lock, not by which one was woken.
     let matters = matches!(key.class, Class::Condition | Class::Futex);
     scheduler(|scheduler| match exploring() && matters && limit == 1 {
         true => scheduler.wake_chosen(key, limit, bits, |_, waiting| decisions::choose_woken(waiting)),
@@ -123,7 +123,7 @@ pub(crate) fn wake(key: Key, limit: usize, bits: u32) -> usize {
     })
 }
 
-/// The thread to run after a place is running when this returns.
+/// Switches to the thread that should run after a point; returns when this one runs again.
 fn continue_after(point: Point, gives_way: bool) {
     if exploring() {
         return;
@@ -139,7 +139,7 @@ fn continue_after(point: Point, gives_way: bool) {
     }
 }
 
-/// A place where threads may be switched. Only while there are several.
+/// A point at which threads may be switched, if there are several.
 pub(super) fn point(point: Point) {
     timers::before_operation();
     if !scheduler(|scheduler| scheduler.is_atomic()) {
@@ -147,8 +147,8 @@ pub(super) fn point(point: Point) {
     }
 }
 
-/// If the run follows decisions: the running thread is about to do something that others can see, and needs this for
-/// it. Others may step first.
+/// If the run follows decisions: the running thread is about to do something visible to others, with these
+/// requirements. Others may step first.
 pub(crate) fn step(need: Need) {
     if !exploring() || scheduler(|scheduler| scheduler.is_atomic()) || decisions::goes_on(need) {
         return;
@@ -162,7 +162,7 @@ pub(crate) fn step(need: Need) {
     }
 }
 
-/// If the run follows decisions: the running thread is about to read, and needs this for it.
+/// If the run follows decisions: the running thread is about to read, with these requirements.
 pub(super) fn step_to_read(need: Need, read: decisions::Read) {
     if !exploring() || scheduler(|scheduler| scheduler.is_atomic()) {
         return;
@@ -172,7 +172,7 @@ pub(super) fn step_to_read(need: Need, read: decisions::Read) {
     scheduler(|scheduler| decisions::goes_to_read(scheduler, read, state));
 }
 
-/// If the run follows decisions: the running thread waits until it can have a lock. Says whether that is so.
+/// If the run follows decisions: the running thread waits until it can have a lock. Returns whether the run does.
 pub(crate) fn step_for_lock(lock: Lock) -> bool {
     if exploring() {
         step(Need::lock(lock));
@@ -181,12 +181,12 @@ pub(crate) fn step_for_lock(lock: Lock) -> bool {
     exploring()
 }
 
-/// If the run follows decisions: the running thread is about to wait, and needs this when it goes on.
+/// If the run follows decisions: the running thread is about to wait, with these requirements for continuing.
 pub(crate) fn needs_next(need: Need) {
     current(|thread| thread.progress.need = need);
 }
 
-/// If the run follows decisions: the running thread uses something of the runtime's that other threads use, too.
+/// If the run follows decisions: the running thread uses state of the runtime that other threads share.
 pub(crate) fn step_for_shared(address: u64) {
     if exploring() {
         step(Need::NOTHING);
@@ -194,7 +194,7 @@ pub(crate) fn step_for_shared(address: u64) {
     }
 }
 
-/// Before a system call through which threads may talk to each other. The kernel's locks fence on the way.
+/// Called before a system call through which threads may communicate. The kernel's locks act as a fence.
 pub(crate) fn through_kernel() {
     if running::concurrent() {
         settle();
@@ -202,7 +202,7 @@ pub(crate) fn through_kernel() {
     }
 }
 
-/// If the run follows decisions: the running thread waits until another one has talked to the kernel. False if nobody can.
+/// If the run follows decisions: the running thread waits until another one has called the kernel. `false` if none can.
 pub(crate) fn wait_for_kernel() -> bool {
     scheduler(|scheduler| decisions::awaits(scheduler, &raw const KERNEL as u64));
     through_kernel();
@@ -215,23 +215,23 @@ pub(crate) fn cancel(number: u16) {
     scheduler(|scheduler| scheduler.cancel(number));
 }
 
-/// The running thread sends another one a signal, which that gets when it runs next: only one runs at a time.
+/// The running thread sends another one a signal, delivered when that runs next: only one runs at a time.
 pub(crate) fn send_signal(number: u16, signal: i32) {
     through_kernel();
     scheduler(|scheduler| scheduler.thread(number).signals.push(signal));
 }
 
-/// The running thread gets what others sent it while it did not run.
+/// The running thread receives signals sent while it did not run.
 fn receive_signals() {
     for signal in current(|thread| std::mem::take(&mut thread.signals)) {
         happens_before::synchronized(&raw const KERNEL as u64);
         let to = [own_process() as usize, own_thread() as usize, signal as usize, 0, 0, 0];
-        // SAFETY: the program has sent it.
+        // SAFETY: the program sent it.
         unsafe { raw_syscall(libc::SYS_tgkill, to) };
     }
 }
 
-/// Who runs when the present step has ended. None: a deadlock.
+/// The thread that runs when the current step has ended. `None` means deadlock.
 fn next_to_run(me: u16) -> Option<u16> {
     if exploring() {
         return decisions::next_thread(buffers::leaves);
@@ -239,8 +239,8 @@ fn next_to_run(me: u16) -> Option<u16> {
     scheduler(|scheduler| scheduler.next_to_run(me))
 }
 
-/// The process is about to end: whatever the other threads can still do they do before, and what it has stored takes
-/// effect. (That the process ends earlier is a crash of all of them but for the end of this one.)
+/// The process is about to end: the other threads first do everything they still can, and the process's stores take
+/// effect. (If the process ends earlier, that is equivalent to a crash of all threads without the end of this one.)
 pub(crate) fn end_process() {
     if exploring() {
         current(|thread| thread.progress.ends_process = true);
@@ -249,13 +249,13 @@ pub(crate) fn end_process() {
     buffers::drain_all();
 }
 
-/// Before a function that may wait, or look at what others did: it fences, and others may run.
+/// Called before a function that may wait, or observe what others did: it fences, and others may run.
 pub(crate) fn synchronize() {
     settle();
     others_may_run();
 }
 
-/// Before a function that waits for a lock. If the run follows decisions, [`step_for_lock`] is all that is needed: the
+/// Called before a function that waits for a lock. If the run follows decisions, [`step_for_lock`] suffices: the
 /// instruction that takes the lock fences.
 pub(crate) fn synchronize_unless_exploring() {
     if !exploring() {
@@ -263,8 +263,8 @@ pub(crate) fn synchronize_unless_exploring() {
     }
 }
 
-/// Before a function that lets others go on: what this thread stored takes effect first. Others may run
-/// until then, and see that it has not.
+/// Called before a function that lets others continue: this thread's stores take effect first. Until then others may
+/// run, and observe that they have not.
 pub(crate) fn settle() {
     if exploring() {
         step(Need::EMPTY_BUFFER);
@@ -277,8 +277,8 @@ pub(crate) fn settle() {
     }
 }
 
-/// The same for a function that lets others go on by a store without a fence: what was stored before takes effect first,
-/// but no write-back is waited for.
+/// The same for a function that lets others continue by a store without a fence: earlier stores take effect first, but
+/// write-backs are not awaited.
 pub(crate) fn settle_stores() {
     if exploring() {
         step(Need::EMPTY_BUFFER);
@@ -290,14 +290,14 @@ pub(crate) fn settle_stores() {
     }
 }
 
-/// After a function that let others go on.
+/// Called after a function that lets others continue.
 pub(crate) fn others_may_run() {
     if running::concurrent() {
         point(Point::Sync);
     }
 }
 
-/// The running thread lets others run, if there are any.
+/// The running thread yields, if there are others.
 pub(crate) fn give_way() {
     processes::give_way();
     if exploring() {
@@ -307,7 +307,7 @@ pub(crate) fn give_way() {
     }
 }
 
-/// After an access of volatile memory that may be part of a spin loop; the address is 0 after `pause`.
+/// Called after a volatile access that may be part of a spin loop; the address is 0 after `pause`.
 #[inline(always)]
 pub(crate) fn after_volatile_access(address: u64, stored: bool, site: *const Site) {
     if exploring() {
@@ -330,7 +330,7 @@ pub(crate) fn after_volatile_access(address: u64, stored: bool, site: *const Sit
     }
 }
 
-/// Before an atomic or volatile access of volatile memory.
+/// Called before an atomic or volatile access to volatile memory.
 pub(crate) fn before_volatile_access(address: u64, bytes: u64, site: *const Site, accesses: VolatileAccess) {
     if !exploring() {
         return;
@@ -361,7 +361,7 @@ pub(crate) fn before_volatile_access(address: u64, bytes: u64, site: *const Site
     });
 }
 
-/// What an access of volatile memory does.
+/// The kind of access to volatile memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VolatileAccess {
     Load,
@@ -369,7 +369,7 @@ pub(crate) enum VolatileAccess {
     Exchange,
 }
 
-/// After a locked instruction on volatile memory.
+/// Called after a locked instruction on volatile memory.
 #[inline(always)]
 pub(crate) fn after_volatile_exchange(address: u64, stored: bool, site: *const Site) {
     volatile_fence(site);
@@ -393,7 +393,7 @@ pub(crate) fn after_volatile_exchange(address: u64, stored: bool, site: *const S
     }
 }
 
-/// The running thread stored to volatile memory in the program's name, where compiled code looks.
+/// The runtime stored to volatile memory on the program's behalf, where compiled code reads it.
 pub(crate) fn volatile_changed(address: u64, bytes: u64) {
     if exploring() {
         scheduler(|scheduler| decisions::writes(scheduler, address, bytes, 0));
@@ -403,13 +403,13 @@ pub(crate) fn volatile_changed(address: u64, bytes: u64) {
     }
 }
 
-/// Has rebuilt code just told that it is about to execute a locked instruction on this volatile memory?
+/// Has rebuilt code just announced a locked instruction on this volatile memory?
 pub(crate) fn is_told_of_exchange(address: u64) -> bool {
     exploring() && scheduler(|scheduler| decisions::is_told_of_exchange(scheduler, address))
 }
 
-/// Code that was not rebuilt is about to execute a locked instruction on volatile memory; `changes` says whether it will
-/// store something there.
+/// Called before a locked instruction on volatile memory in code that was not rebuilt; `changes` says whether it will
+/// store there.
 pub(crate) fn foreign_exchange(address: u64, bytes: u64, site: *const Site, changes: impl FnOnce() -> bool) {
     if !running::concurrent() {
         return volatile_fence(site);
@@ -441,7 +441,7 @@ fn pass_to(number: u16) {
     baton.pass();
 }
 
-/// Where a thread waits for its turn.
+/// The baton that a thread waits on.
 pub(crate) fn baton_of(number: u16) -> Arc<Baton> {
     scheduler(|scheduler| Arc::clone(&scheduler.thread(number).baton))
 }
@@ -455,8 +455,8 @@ fn switch_to(next: u16) {
     receive_signals();
 }
 
-/// Waits until it is this thread's turn, and until the one before it, if it has ended, is really gone: what
-/// it still does on its way out (giving back its stack and its heap) must not depend on chance.
+/// Waits for this thread's turn, and until the previous thread, if it has ended, is completely gone: the remainder of
+/// its exit (freeing its stack and heap) must not depend on timing.
 fn wait_for_turn(baton: &Baton) {
     let mut watch = Watch::default();
     loop {
@@ -477,10 +477,10 @@ fn wait_for_turn(baton: &Baton) {
     }
 }
 
-/// Waits until the kernel has no trace of a thread left.
+/// Waits until the kernel has removed a thread.
 fn wait_until_gone(kernel_number: i32) {
     let process = own_process() as usize;
-    // SAFETY: signal 0 only asks whether the thread is there.
+    // SAFETY: signal 0 only checks whether the thread exists.
     unsafe {
         while raw_syscall(libc::SYS_tgkill, [process, kernel_number as usize, 0, 0, 0, 0]) == 0 {
             raw_syscall(libc::SYS_sched_yield, [0; 6]);
@@ -492,10 +492,10 @@ fn wait_until_gone(kernel_number: i32) {
 ///
 /// # Safety
 ///
-/// As for that function.
+/// As for the C library's function.
 pub(crate) unsafe fn real_join(handle: u64, value: *mut *mut libc::c_void) -> libc::c_int {
     static REAL: Real = Real::new("pthread_join\0", None);
-    // SAFETY: that is its type; the caller vouches for the arguments.
+    // SAFETY: the symbol has this type; the caller vouches for the arguments.
     unsafe {
         let join: unsafe extern "C-unwind" fn(u64, *mut *mut libc::c_void) -> libc::c_int =
             std::mem::transmute(REAL.get());
@@ -503,21 +503,21 @@ pub(crate) unsafe fn real_join(handle: u64, value: *mut *mut libc::c_void) -> li
     }
 }
 
-/// A thread is really gone; if nobody will join it, its stack is given back now.
+/// A thread is completely gone; if no thread will join it, frees its stack now.
 pub(crate) fn reap_if_detached(number: u16) {
     let (detached, handle) = scheduler(|scheduler| {
         let thread = scheduler.thread(number);
         (thread.detached, thread.handle)
     });
     if detached {
-        // SAFETY: the real thread is joinable, has ended, and nobody else joins it.
+        // SAFETY: the real thread is joinable, has ended, and no other thread joins it.
         unsafe { real_join(handle, std::ptr::null_mut()) };
         scheduler(|scheduler| scheduler.forget(number));
     }
 }
 
-/// Looks after the thread whose turn it is, from one that waits for its own. A thread that blocks in the
-/// kernel, in `read` from a pipe that another is to write, say, keeps all others from running, forever.
+/// Watches the running thread, from one that waits for its turn. A thread that blocks in the kernel, for example in
+/// `read` from a pipe that another would write to, would stop all others forever.
 #[derive(Default)]
 struct Watch {
     points: u64,
@@ -525,16 +525,17 @@ struct Watch {
     busy: u32,
 }
 
-/// Is the running thread asked to let others run? It is busy, and has not come to the runtime for long.
+/// Has the running thread been asked to yield? It is busy, and has not entered the runtime for long.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// May the running thread be asked? Not if it is followed instruction by instruction: then it is known when it waits.
+/// May the running thread be asked to yield? Not if it is single-stepped: then its waiting is detected.
 fn may_be_asked() -> bool {
     !exploring() || !session::follows_volatile()
 }
 
-/// The running thread got a signal between two instructions of the program: was it asked to let others run? It does so then,
-/// unless it is `elsewhere`. A thread that waits for another one in a loop, and was not rebuilt, does not announce it.
+/// The running thread received a signal between two instructions of the program: if it was asked to yield, it does so
+/// now, unless it is `elsewhere`. A thread that was not rebuilt does not announce that it waits for another one in a
+/// loop.
 pub(crate) fn asked_to_give_way(elsewhere: bool) -> bool {
     if !ASKED.swap(false, Relaxed) {
         return false;
@@ -546,12 +547,12 @@ pub(crate) fn asked_to_give_way(elsewhere: bool) -> bool {
 }
 
 impl Watch {
-    /// Times to find it asleep at the same place before the process ends.
+    /// How often it must be found asleep at the same place before the process ends.
     const PATIENCE: u32 = 30;
-    /// Times to find it awake there before it is asked to let others run.
+    /// How often it must be found awake there before it is asked to yield.
     const BUSY: u32 = 2;
 
-    /// Whoever runs may change at any time what is looked at here; it only has to be the same for long.
+    /// The running thread may change at any time what is read here; it only has to stay the same for long.
     fn look(&mut self) {
         let points = session::points_seen_from_aside();
         let asleep = points == self.points && sleeps(running::kernel_number());
@@ -581,7 +582,7 @@ impl Watch {
 fn sleeps(kernel_number: i32) -> bool {
     let path = format!("/proc/self/task/{kernel_number}/stat\0");
     let mut text = [0u8; 512];
-    // SAFETY: the path ends in zero; the kernel writes into the text only.
+    // SAFETY: the path is zero-terminated; the kernel writes only into the buffer.
     let length = unsafe {
         let file = raw_syscall(libc::SYS_open, [path.as_ptr() as usize, libc::O_RDONLY as usize, 0, 0, 0, 0]);
         if file < 0 {
@@ -592,18 +593,18 @@ fn sleeps(kernel_number: i32) -> bool {
         raw_syscall(libc::SYS_close, [file as usize, 0, 0, 0, 0, 0]);
         length
     };
-    // The state comes after the name, which is in parentheses.
+    // The state follows the name, which is in parentheses.
     let text = &text[..length.max(0) as usize];
     let name_end = text.iter().rposition(|&byte| byte == b')');
     name_end.is_some_and(|end| text.get(end + 2) == Some(&b'S'))
 }
 
-/// Waits until another thread wakes this one, or its time is up.
+/// Waits until another thread wakes this one, or its timeout fires.
 pub(crate) fn wait(wait: Wait) -> Woken {
     volatile_fence(std::ptr::null());
     let me = running::number();
     if exploring() && wait.key.class == Class::Sleep {
-        // How long others take meanwhile is anybody's guess: as good as no time.
+        // How long others take in the meantime is unspecified: assume no time.
         scheduler(|scheduler| scheduler.advance_to(wait.deadline.unwrap_or(0)));
         return Woken::TimedOut;
     }
@@ -628,13 +629,13 @@ pub(crate) fn wait(wait: Wait) -> Woken {
         None => deadlock(),
     }
     if timed && exploring() {
-        // It comes before or after whatever would have woken it.
+        // It is ordered before or after whatever would have woken it.
         happens_before::synchronized(wait.key.address);
     }
     current(|thread| thread.woken)
 }
 
-/// A thread begins: waits for its first turn. Until then it may not ask for its baton itself.
+/// A thread starts: waits for its first turn. Until then it must not look up its baton itself.
 pub(crate) fn first_turn(baton: &Baton) {
     wait_for_turn(baton);
     let kernel_number = own_thread();
@@ -651,14 +652,14 @@ pub(crate) fn end_cancelled() -> ! {
     const CANCELED: *mut libc::c_void = -1isize as *mut libc::c_void;
     happens_before::synchronized(CANCELLATION + u64::from(running::number()));
     current(|thread| thread.cancel.disabled = true);
-    // SAFETY: all frames from the program's on may unwind.
+    // SAFETY: all frames from the program's outwards may unwind.
     unsafe { pthread_exit(CANCELED) }
 }
 
-/// The running thread ends. Returns although others run by then: the rest of its way out is the C library's.
+/// The running thread ends. Returns although others already run: the rest of its exit belongs to the C library.
 pub(crate) fn leave() {
     settle();
-    // Alone, it has nothing in its buffer, but write-backs may be under way.
+    // When it is alone, its buffer is empty, but write-backs may be under way.
     volatile_fence(std::ptr::null());
     let me = running::number();
     for key in locks::with(|locks| locks.owner_died(me)) {
@@ -666,7 +667,7 @@ pub(crate) fn leave() {
     }
     match scheduler(|scheduler| scheduler.finish(me)) {
         0 => return,
-        // If the run follows decisions, the last thread goes on being watched until it has joined all others.
+        // If the run follows decisions, the last thread remains watched until it has joined all others.
         1 if !exploring() => {
             buffers::drain(scheduler(|scheduler| scheduler.alive()[0]));
             running::set_concurrent(false);
@@ -680,7 +681,7 @@ pub(crate) fn leave() {
     pass_to(next);
 }
 
-/// No thread can run. Each says where it waits; then the process ends.
+/// No thread can run. Each reports where it waits; then the process ends.
 #[cold]
 fn deadlock() -> ! {
     if processes::several() {
@@ -705,14 +706,14 @@ fn deadlock() -> ! {
     }
     buffers::drain_all();
     if exploring() {
-        // Nobody can step any more, at the end neither.
+        // No thread can step any more, not even at the end.
         session::end_at_once(exit::DEADLOCK)
     }
     // SAFETY: ends the process.
     unsafe { libc::_exit(exit::DEADLOCK) }
 }
 
-/// Prints for what, and where in the source, the running thread waits.
+/// Prints what the running thread waits for, and where in the source.
 fn print_wait() {
     let mut text = format!("  thread {} ", running::number());
     match current(|thread| thread.waits_for()) {
@@ -734,9 +735,9 @@ fn print_wait() {
     write_error(&text);
 }
 
-/// The innermost frame of the running thread that is the program's own, with its line if that is known.
+/// The innermost frame of the running thread within the program, with its line if known.
 fn place_in_program() -> Option<String> {
-    // The unwinder takes locks and maps debug information, which is none of the program's doing.
+    // The unwinder takes locks and maps debug information, which are not the program's actions.
     let trace = session::unfollowed(|| std::backtrace::Backtrace::force_capture().to_string());
     let mut lines = trace.lines().peekable();
     while let Some(line) = lines.next() {

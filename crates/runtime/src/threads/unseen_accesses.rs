@@ -1,12 +1,12 @@
-//! Accesses of volatile memory by threads that were not rebuilt, which the exploration of schedules does not see.
+//! Volatile accesses by threads that were not rebuilt, which the exploration of schedules does not see.
 //!
-//! That loses nothing as long as what it does see (locks, locked instructions, persistent memory) orders them: then every
-//! schedule is equivalent to one that was explored. So each access is compared with the last ones of other threads to the
-//! same bytes, and if one of the two stores, both are noted, with the steps that they lie between; the checker knows which steps
-//! are ordered. After FastTrack (Flanagan and Freund, PLDI 2009), with steps for epochs.
+//! That loses nothing as long as they are ordered by what it does see (locks, locked instructions, persistent memory):
+//! then every schedule is equivalent to an explored one. So each access is compared with the last ones of other threads
+//! to the same bytes. If one of the two is a store, both are noted with the steps they lie between, and the checker
+//! determines whether those steps are ordered. After FastTrack (Flanagan and Freund, PLDI 2009), with steps for epochs.
 //!
-//! What follows the instructions (`follow`) reports accesses here, and registers a function that does so from an
-//! address on.
+//! The instruction follower (`follow`) reports accesses here, and registers a function that starts following at an
+//! address.
 
 #![forbid(unsafe_code)]
 
@@ -23,20 +23,20 @@ use super::step_notes::{self, exploring};
 use crate::cell::RunningThreadCell;
 use crate::session;
 
-/// Pairs that are noted, at most: the checker asks for more once it knows of these.
+/// The maximum number of pairs noted: the checker asks for more once it has handled these.
 const MOST_PAIRS: usize = 4096;
 
-/// An access of a word, or of some of its bytes.
+/// An access to a word, or to some of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) thread: u16,
-    /// It comes before the first of its thread's steps from this one on, and before instructions issued after so many.
+    /// The first of its thread's steps that it precedes; it also precedes instructions issued after that many.
     pub(crate) before_step: u32,
     pub(crate) issued: u32,
     /// The bytes of the word.
     pub(crate) mask: u8,
     pub(crate) stores: bool,
-    /// Does the exploration know of it?
+    /// Is the access visible to the exploration?
     pub(crate) told: bool,
     pub(crate) site: u32,
 }
@@ -50,17 +50,17 @@ impl Access {
     }
 }
 
-/// The last accesses of each word.
+/// The last accesses to each word.
 #[derive(Default)]
 struct Words(HashMap<u64, Vec<Access>>);
 
 impl Words {
-    /// Adds an access; `found` is called with every earlier one that it conflicts with.
+    /// Adds an access; calls `found` with every earlier one that it conflicts with.
     fn add(&mut self, word: u64, access: Access, mut found: impl FnMut(&Access)) {
         let accesses = self.0.entry(word).or_default();
         accesses.iter().filter(|earlier| earlier.conflicts(&access)).for_each(&mut found);
-        // What was compared with a store need not be compared with what comes after it; and the last access of a thread
-        // comes after its others.
+        // What was compared with a store need not be compared with what follows it; and a thread's last access subsumes
+        // its earlier ones.
         let covers = |earlier: &Access| {
             earlier.mask & !access.mask == 0
                 && (access.stores || earlier.thread == access.thread && !earlier.stores)
@@ -74,7 +74,7 @@ impl Words {
     }
 }
 
-/// Two accesses: the places in the program, and the steps.
+/// Two accesses: their places in the program, and the steps.
 type Pair = (u32, u32, u32, u32);
 
 #[derive(Default)]
@@ -85,22 +85,22 @@ struct Unseen {
 
 static UNSEEN: RunningThreadCell<Option<Unseen>> = RunningThreadCell::new(None);
 
-/// Follows the running thread once it comes to an address.
+/// Follows the running thread once it reaches an address.
 static FOLLOWER: RunningThreadCell<Option<fn(usize)>> = RunningThreadCell::new(None);
-/// How many steps there were.
+/// The number of steps so far.
 static STEPS: AtomicUsize = AtomicUsize::new(0);
 
-/// Whoever can follow instructions registers.
+/// Registers the instruction follower.
 pub(crate) fn register(follower: fn(usize)) {
     FOLLOWER.set(Some(follower));
 }
 
-/// Are accesses of volatile memory to be followed, now?
+/// Should volatile accesses be followed at the moment?
 pub(crate) fn wanted() -> bool {
     exploring() && session::recording() && session::follows_volatile()
 }
 
-/// From an address on, whoever comes there is followed.
+/// Follows threads from the point where they reach an address.
 pub(crate) fn follow_from(address: usize) {
     if wanted()
         && let Some(follower) = FOLLOWER.get()
@@ -114,12 +114,12 @@ pub(super) fn step_begins() {
     STEPS.fetch_add(1, Relaxed);
 }
 
-/// The running thread accesses volatile memory. The exploration knows of it if it was `told`.
+/// The running thread accesses volatile memory. With `told`, the exploration knows of the access.
 pub(crate) fn accesses(address: u64, bytes: u64, stores: bool, told: bool, site: u32) {
     let count = STEPS.load(Relaxed) as u32;
     let thread = running::number();
     let (visible, issued) = current(|thread| (thread.progress.visible, thread.progress.issued));
-    // What is told is what its step does.
+    // An access the exploration knows of belongs to its own step.
     let before_step = if visible && !told { count } else { count.saturating_sub(1) };
     let mut found = Vec::new();
     UNSEEN.with(|unseen| {
@@ -145,7 +145,7 @@ pub(crate) fn accesses(address: u64, bytes: u64, stores: bool, told: bool, site:
     }
 }
 
-/// A thread begins, with the top of its stack there: what was on a stack at the same place was another thread's.
+/// A thread starts, with the top of its stack there: a stack previously at the same place belonged to another thread.
 pub(crate) fn begins_at(stack: u64) {
     UNSEEN.with(|unseen| {
         let words = stack.saturating_sub(256 << 10) / 8..(stack + (64 << 10)) / 8;
@@ -153,13 +153,13 @@ pub(crate) fn begins_at(stack: u64) {
     });
 }
 
-/// How many steps there were: a thread that goes on without any does nothing that others see.
+/// The number of steps so far: a thread that continues without any does nothing visible to others.
 pub(crate) fn steps() -> usize {
     STEPS.load(Relaxed)
 }
 
-/// The running thread does nothing but read volatile memory at these sites. What it waits for comes from other threads, so the
-/// checker has to know of it, and begins anew.
+/// The running thread only reads volatile memory at these sites. What it waits for comes from other threads, so the
+/// checker must know of these sites, and starts over.
 pub(crate) fn spins(sites: &[u32]) -> ! {
     for site in sites {
         step_notes::write_at(kind::SPINS, steps::thread(running::number()), 0, 0, *site);
@@ -167,7 +167,7 @@ pub(crate) fn spins(sites: &[u32]) -> ! {
     session::end_at_once(exit::REDUNDANT)
 }
 
-/// There were too many instructions to follow.
+/// Records that there were too many instructions to follow.
 pub(crate) fn gave_up() {
     step_notes::write_at(kind::UNFOLLOWED, steps::thread(running::number()), 0, 0, 0);
 }

@@ -1,7 +1,7 @@
 //! `#[crashproof::test(recover = path)]`: use it through the crate `crashproof-test`, which documents it.
 //!
-//! A crate of its own because the compiler wants it: a library that defines attributes can define nothing else. It reads
-//! tokens itself, so that tests that use it need no parser of Rust to be built first.
+//! A separate crate, as the compiler requires: a library that defines attributes can define nothing else. It reads
+//! tokens itself, so that tests that use it do not depend on a Rust parser.
 
 use proc_macro::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
 

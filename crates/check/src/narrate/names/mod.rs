@@ -1,7 +1,7 @@
-//! Objects and values in the program's own words: `t->slots[2].val` = "short".
+//! Names objects and values as the program does: `t->slots[2].val` = "short".
 //!
-//! The name of an object is what the source calls it where it is accessed; its type is found by following that name
-//! through debug information. Where either is missing there is no name, and who asks says "the store in line 12".
+//! An object's name is the expression in the source that accesses it; following that expression through the debug
+//! information gives its type. If either is missing there is no name, and callers fall back to "the store in line 12".
 
 mod types;
 
@@ -21,29 +21,40 @@ use crate::subject::{AllSites, Sites};
 pub(crate) use types::last_part;
 use types::{Encoding, Type, TypeId, Types};
 
-/// Records in which objects are looked for.
+/// The most records searched for objects.
 const MOST_RECORDS: usize = 200_000;
 /// Values longer than this are cut.
 const LONGEST_TEXT: usize = 24;
-/// Objects that are looked at around an address.
+/// The number of nearby objects examined for an address.
 const NEAREST: usize = 64;
 
-/// What an access is to.
+/// What an access refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
-    /// As the source has it.
+    /// As written in the source.
     expression: Expression,
     /// As it is shown.
     pub(crate) text: String,
     ty: Option<TypeId>,
-    /// The object it is part of: its type, and how far into it, if no index must be known for that.
+    /// The object that contains it: its type, the offset if no unknown index is involved, and the number of steps.
     within: Option<(TypeId, Option<u64>, usize)>,
+    /// First and last accessed byte of a character array, if the access does not begin at its start.
+    bytes: Option<(u64, u64)>,
     /// Is the source Rust?
     rust: bool,
 }
 
 impl Name {
-    /// The variable that it is reached from.
+    /// The name shown beside a value: with the accessed bytes of a character array.
+    pub(crate) fn exact(&self) -> String {
+        match self.bytes {
+            Some((first, last)) if first == last => format!("`{}[{first}]`", self.text),
+            Some((first, last)) => format!("`{}[{first}..{last}]`", self.text),
+            None => format!("`{}`", self.text),
+        }
+    }
+
+    /// The variable at the root of the expression.
     pub(crate) fn root(&self) -> &str {
         &self.expression.root
     }
@@ -55,8 +66,17 @@ pub(crate) struct Names {
     types: OnceLock<Types>,
     lines: Mutex<FxHashMap<String, Option<Arc<Vec<String>>>>>,
     known: Mutex<FxHashMap<(bool, u32, bool), Option<Name>>>,
-    /// Objects of the recorded run by their address.
+    /// Objects of the recorded run by address.
     objects: OnceLock<BTreeMap<u64, Object>>,
+}
+
+/// The smallest part of an object that holds a range.
+struct Part {
+    /// The way to it from the object.
+    path: String,
+    ty: TypeId,
+    /// Where the range begins in it.
+    offset: u64,
 }
 
 /// An object of the recorded run.
@@ -64,18 +84,18 @@ pub(crate) struct Names {
 struct Object {
     ty: TypeId,
     bytes: u64,
-    /// How the store called it that it is known from, with the sign that a member follows: `t->`.
+    /// How the store that revealed it refers to it, ending in the member operator: `t->`.
     prefix: String,
 }
 
-/// The name of what a store is to, if there is nothing that could be followed through types: just the text.
+/// The name of a store's target as plain text, if its types cannot be followed.
 fn as_written(line: &str, place: &Place) -> Option<Name> {
     let text = written_at(line, place.column)?;
     let expression = Expression { root: text.clone(), steps: Vec::new() };
-    Some(Name { text, expression, ty: None, within: None, rust: place.file.ends_with(".rs") })
+    Some(Name { text, expression, ty: None, within: None, bytes: None, rust: place.file.ends_with(".rs") })
 }
 
-/// An object that an expression is part of: its type, the offset if it is known, and by how many steps it is reached.
+/// An object containing an expression: its type, the offset if known, and the number of steps to it.
 type Within = (TypeId, Option<u64>, usize);
 
 impl Names {
@@ -108,7 +128,7 @@ impl Names {
         text.clone()
     }
 
-    /// Learns where objects are from a recorded run; the first one counts.
+    /// Learns the addresses of objects from a recorded run; only the first one counts.
     pub(crate) fn learn(&self, records: &[Record], sites: &AllSites) {
         self.objects.get_or_init(|| {
             let mut objects: BTreeMap<u64, Object> = BTreeMap::new();
@@ -120,7 +140,7 @@ impl Names {
                 let Some((ty, Some(offset), steps)) = name.within else { continue };
                 let bytes = self.types().size(ty);
                 let Some(base) = record.address().checked_sub(offset).filter(|_| bytes > 0) else { continue };
-                // The second part of a copy is not the beginning of another object.
+                // The second part of a copy is not the start of another object.
                 let overlaps = |(at, known): (&u64, &Object)| {
                     *at != base && at + known.bytes > base && self.same(known.ty, ty)
                 };
@@ -133,7 +153,7 @@ impl Names {
         });
     }
 
-    /// What an access of an execution is to, by its site, address and size.
+    /// What an access of an execution refers to, given its site, address and size.
     pub(crate) fn object(
         &self,
         sites: &AllSites,
@@ -146,7 +166,7 @@ impl Names {
         Some(self.part(name, address, bytes))
     }
 
-    /// The name with the numbers of elements that the source has a variable for, and of a part if only that is accessed.
+    /// The name with actual element numbers in place of index variables, narrowed to a part if only that is accessed.
     fn part(&self, mut name: Name, address: u64, bytes: u64) -> Name {
         if let Some(text) = self.numbered(&name, address) {
             name.text = text;
@@ -161,40 +181,54 @@ impl Names {
         } else if name.expression.steps.iter().all(|step| matches!(step, Step::Deref | Step::Follow))
             && let Some((text, ty)) = self.absolute(address, bytes)
         {
-            // What is reached by no member may be part of something that is known better.
+            // An expression without members may be part of an object that is known better.
             (name.text, name.ty) = (text, Some(ty));
         }
+        name.bytes = self.bytes_of_text(&name, address, bytes);
         name
     }
 
-    /// The way to the part of a named object that is accessed, if it is not all of it.
+    /// Which bytes of a character array are accessed, if the access does not begin at its start.
+    fn bytes_of_text(&self, name: &Name, address: u64, bytes: u64) -> Option<(u64, u64)> {
+        let ty = name.ty?;
+        let Type::Array { of, .. } = self.types().get(ty).1 else { return None };
+        if self.types().size(*of) != 1 {
+            return None;
+        }
+        let (base, object) = self.holding(address).max_by_key(|(_, object)| object.bytes)?;
+        let part = self.path_within(object.ty, address - base, bytes, 0)?;
+        (part.ty == ty && part.offset > 0).then(|| (part.offset, part.offset + bytes.max(1) - 1))
+    }
+
+    /// The path to the part of a named object that is accessed, if not all of it.
     fn part_of(&self, name: &Name, address: u64, bytes: u64) -> Option<(String, TypeId)> {
         let ty = name.ty.filter(|ty| bytes < self.types().size(*ty))?;
         let (within, Some(offset), _) = name.within? else { return None };
         let (base, _) = self.holding(address).find(|(_, object)| self.same(object.ty, within))?;
         let into = address.checked_sub(base + offset)?;
-        self.path_within(ty, into, bytes, 0).filter(|(path, _)| !path.is_empty())
+        let part = self.path_within(ty, into, bytes, 0).filter(|part| !part.path.is_empty())?;
+        Some((part.path, part.ty))
     }
 
-    /// The known objects that an address is in, the nearest first.
+    /// The known objects that contain an address, nearest first.
     fn holding(&self, address: u64) -> impl Iterator<Item = (u64, &Object)> {
         let objects =
             self.objects.get().into_iter().flat_map(move |it| it.range(..=address).rev().take(NEAREST));
         objects.map(|(base, object)| (*base, object)).filter(move |(base, it)| address < base + it.bytes)
     }
 
-    /// What an address is called from the largest object that it is in.
+    /// The name of an address, starting from the largest object that contains it.
     pub(crate) fn absolute(&self, address: u64, bytes: u64) -> Option<(String, TypeId)> {
         let (base, object) = self.holding(address).max_by_key(|(_, object)| object.bytes)?;
-        let (path, ty) = self.path_within(object.ty, address - base, bytes, 0)?;
-        let path = path.strip_prefix('.').filter(|it| !it.is_empty())?;
-        Some((format!("{}{path}", object.prefix), ty))
+        let part = self.path_within(object.ty, address - base, bytes, 0)?;
+        let path = part.path.strip_prefix('.').filter(|it| !it.is_empty())?;
+        Some((format!("{}{path}", object.prefix), part.ty))
     }
 
-    /// The way from an object to the smallest part of it that holds a range. Text is not taken apart.
-    fn path_within(&self, ty: TypeId, offset: u64, bytes: u64, depth: usize) -> Option<(String, TypeId)> {
+    /// The path from an object to the smallest part that contains a range. Text is not subdivided.
+    fn path_within(&self, ty: TypeId, offset: u64, bytes: u64, depth: usize) -> Option<Part> {
         let types = self.types();
-        let here = || Some((String::new(), ty));
+        let here = || Some(Part { path: String::new(), ty, offset });
         if depth > 16 || offset.saturating_add(bytes) > types.size(ty) {
             return None;
         }
@@ -204,12 +238,13 @@ impl Names {
                 let Some(member) = members.iter().find(|member| holds(member.offset, member.ty)) else {
                     return here();
                 };
-                // What is around one value, such as an atomic, is that value.
+                // A wrapper around one value, such as an atomic, stands for that value.
                 if types.size(member.ty) == types.size(ty) {
                     return here();
                 }
-                let (rest, ty) = self.path_within(member.ty, offset - member.offset, bytes, depth + 1)?;
-                Some((if member.name.is_empty() { rest } else { format!(".{}{rest}", member.name) }, ty))
+                let part = self.path_within(member.ty, offset - member.offset, bytes, depth + 1)?;
+                let dot = if member.name.is_empty() { "" } else { "." };
+                Some(Part { path: format!("{dot}{}{}", member.name, part.path), ..part })
             }
             Type::Array { of, .. } if types.size(*of) > 1 => {
                 let each = types.size(*of);
@@ -217,14 +252,14 @@ impl Names {
                 if into + bytes > each {
                     return here();
                 }
-                let (rest, ty) = self.path_within(*of, into, bytes, depth + 1)?;
-                Some((format!("[{number}]{rest}"), ty))
+                let part = self.path_within(*of, into, bytes, depth + 1)?;
+                Some(Part { path: format!("[{number}]{}", part.path), ..part })
             }
             _ => here(),
         }
     }
 
-    /// The name with the numbers of elements that the source has a variable for.
+    /// The name with actual element numbers in place of index variables.
     fn numbered(&self, name: &Name, address: u64) -> Option<String> {
         let (ty, None, steps) = name.within? else { return None };
         let (base, _) = self.holding(address).find(|(_, object)| self.same(object.ty, ty))?;
@@ -234,7 +269,7 @@ impl Names {
         Some(format!("{prefix}{}", if follows { path.trim_start_matches('.') } else { &path }))
     }
 
-    /// Are they one type, of one unit or of two?
+    /// Are they the same type, possibly from two units?
     fn same(&self, one: TypeId, other: TypeId) -> bool {
         let (one, other) = (self.types().get(one), self.types().get(other));
         one.0 == other.0
@@ -242,7 +277,7 @@ impl Names {
                 if !a.is_empty() && a == b && c == d)
     }
 
-    /// The way from an object to the part of this size at an offset.
+    /// The path from an object to the part of this size at an offset.
     fn path(&self, ty: TypeId, offset: u64, size: u64, depth: usize) -> Option<String> {
         let types = self.types();
         if depth > 16 || offset == 0 && types.size(ty) == size {
@@ -264,7 +299,7 @@ impl Names {
         }
     }
 
-    /// What the instruction of a site accesses, as far as the source says.
+    /// What the instruction of a site accesses, as far as the source shows.
     fn site(&self, sites: &AllSites, level: usize, site: u32, stores: bool) -> Option<Name> {
         let key = (level > 0 && sites.recovery.is_some(), site, stores);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
@@ -279,7 +314,7 @@ impl Names {
         self.at(sites.get(site), stores)
     }
 
-    /// What the source accesses at a place, as it is written.
+    /// What the source accesses at a place, verbatim.
     fn written(&self, place: &Place, stores: bool) -> Option<Expression> {
         let line = self.line(&place.file, place.line)?;
         let rust = place.file.ends_with(".rs");
@@ -291,7 +326,7 @@ impl Names {
             let of_macro = || self.assigned_by_macro(place, &line);
             return found.or_else(of_macro).or_else(|| assigned_around(&line, place.column));
         }
-        // A variable of a function is not in persistent memory: it is something behind it that is loaded.
+        // A local variable is not in persistent memory: the load is of something it refers to.
         let variable = found.as_ref().filter(|it| it.steps.is_empty());
         let behind = variable.and_then(|it| {
             let types = self.types();
@@ -304,7 +339,7 @@ impl Names {
         behind.or(found)
     }
 
-    /// What a macro of the same source that is called at a place assigns to.
+    /// What a macro from the same source, invoked at a place, assigns to.
     fn assigned_by_macro(&self, place: &Place, line: &str) -> Option<Expression> {
         let (name, arguments) = macro_call(line, place.column)?;
         let lines = self.source(&place.file)?;
@@ -332,25 +367,25 @@ impl Names {
         };
         let mut expression = written.clone();
         let resolved = self.resolve(&mut expression, place);
-        // What cannot be followed through the types is called what the source calls it.
+        // If types cannot be followed, the name is the source expression.
         let expression = if resolved.is_some() { expression } else { written };
         let (ty, within) = resolved.map_or((None, None), |(ty, within)| (Some(ty), within));
         let mut text = shown(&expression);
         if rust {
-            // References are followed without a word there.
+            // Rust dereferences references implicitly.
             text = text.replace("->", ".");
         }
-        Some(Name { text, expression, ty, within, rust })
+        Some(Name { text, expression, ty, within, bytes: None, rust })
     }
 
-    /// The type of an expression, and the object that it is part of: its type, the offset if no index is a variable's,
-    /// and by how many steps that object is reached. What is not a dereference after all is corrected.
+    /// The type of an expression and the object that contains it: its type, the offset if no index is a variable, and
+    /// the number of steps to that object. Corrects steps that turn out not to be dereferences.
     fn resolve(&self, expression: &mut Expression, place: &Place) -> Option<(TypeId, Option<Within>)> {
         let types = self.types();
         let root = types.variable(&place.function, place.line, &expression.root);
         let mut ty = match root {
             Some(ty) => ty,
-            // A member of the object that a method is called on.
+            // A member of the object on which a method is called.
             None => {
                 let this =
                     ["this", "self"].iter().find_map(|it| types.variable(&place.function, place.line, it))?;
@@ -361,7 +396,7 @@ impl Names {
         let mut within: Option<(TypeId, Option<u64>, usize)> = None;
         let mut steps = Vec::new();
         for step in std::mem::take(&mut expression.steps) {
-            // What a pointer points to is an object of its own.
+            // The target of a pointer is a separate object.
             let is_pointer = |ty| matches!(types.get(ty).1, Type::Pointer(_));
             if is_pointer(ty) && !matches!(step, Step::Deref) {
                 let Type::Pointer(Some(object)) = *types.get(ty).1 else { return None };
@@ -369,7 +404,7 @@ impl Names {
                 ty = object;
                 within = Some((ty, Some(0), steps.len()));
                 if let (Step::Element(index), Some(within)) = (&step, &mut within) {
-                    // Elements behind a pointer: which one it is only the address says, and the object has no end.
+                    // Elements behind a pointer: only the address reveals which one, and the length is unknown.
                     within.1 = index.parse::<u64>().ok().map(|at| at * types.size(ty));
                     steps.pop();
                     within.2 = steps.len();
@@ -384,10 +419,10 @@ impl Names {
                     within = Some((ty, Some(0), steps.len()));
                     continue;
                 }
-                // An array as the argument of a function is the array.
+                // An array passed as a function argument denotes the array.
                 (Step::Deref, Type::Array { .. }) => continue,
                 (Step::Member(name), Type::Structure { .. }) => {
-                    // Members without a name have a number in Rust.
+                    // Rust numbers members of tuples.
                     let numbered = || types.member(ty, &format!("__{name}"));
                     let (offset, member) = types.member(ty, name).or_else(numbered)?;
                     if let Some((_, Some(at), _)) = &mut within {
@@ -420,7 +455,13 @@ impl Names {
         Some((ty, within))
     }
 
-    /// Bytes of an object in words, by its type.
+    /// Is it just a variable, and a number?
+    pub(crate) fn is_number(&self, name: &Name) -> bool {
+        let plain = |ty| matches!(self.types().get(ty).1, Type::Plain { .. });
+        name.expression.steps.is_empty() && name.ty.is_some_and(plain)
+    }
+
+    /// The bytes of an object as text, according to its type.
     pub(crate) fn value(&self, name: Option<&Name>, bytes: &[u8]) -> String {
         let ty = name.and_then(|name| name.ty);
         ty.and_then(|ty| self.typed(ty, bytes)).unwrap_or_else(|| untyped(bytes))
@@ -471,7 +512,7 @@ impl Names {
         }
     }
 
-    /// A pointer: what it points to, if that has a type.
+    /// A pointer, with its target if that has a type.
     fn pointer(&self, address: u64) -> String {
         let object = self.objects.get().and_then(|objects| objects.get(&address));
         match object.map(|object| self.types().get(object.ty).1) {
@@ -481,12 +522,12 @@ impl Names {
     }
 }
 
-/// Small numbers are counted, others are patterns of bits.
+/// Small numbers in decimal, others in hexadecimal.
 fn readable_number(number: u64) -> String {
     if number < 1 << 40 { number.to_string() } else { format!("{number:#x}") }
 }
 
-/// Bytes that are characters, if they can be read.
+/// Characters, if they are printable.
 fn text(bytes: &[u8]) -> Option<String> {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let shown = end > 0 && bytes[..end].iter().all(|byte| (b' '..=b'~').contains(byte));
@@ -501,7 +542,7 @@ fn quoted(text: &[u8]) -> String {
     }
 }
 
-/// The beginning of an expression with the sign that a member follows: `t->`, `self.`; or as it is, for elements.
+/// The start of an expression including the member operator: `t->`, `self.`; unchanged for elements.
 fn prefix(name: &Name, steps: usize) -> String {
     let part =
         Expression { root: name.expression.root.clone(), steps: name.expression.steps[..steps].to_vec() };
@@ -515,14 +556,16 @@ fn prefix(name: &Name, steps: usize) -> String {
     }
 }
 
-/// Bytes of which nothing is known: text if they look like it, or a number.
+/// Bytes of unknown type: text if they look like it, otherwise a number.
 fn untyped(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let text = &bytes[..end];
     let padded = bytes[end..].iter().all(|byte| *byte == 0) || bytes.len() > 8;
     let printable = text.iter().all(|byte| (b' '..=b'~').contains(byte));
-    // A short number looks like text now and then.
-    if printable && padded && (text.len() >= 3 || bytes.len() > 8 && !text.is_empty()) {
+    // Addresses of programs begin with 0x5555.
+    let address = bytes.len() == 8 && text.len() == 6 && text.ends_with(b"UUU");
+    // Short numbers may look like text.
+    if printable && padded && !address && (text.len() >= 3 || bytes.len() > 8 && !text.is_empty()) {
         return quoted(text);
     }
     if bytes.iter().all(|byte| *byte == 0) {
@@ -536,7 +579,7 @@ fn untyped(bytes: &[u8]) -> String {
     readable_number(u64::from_le_bytes(word))
 }
 
-/// An expression as C writes it.
+/// An expression in C syntax.
 fn shown(expression: &Expression) -> String {
     let mut text = expression.root.clone();
     let mut steps = expression.steps.iter().peekable();
@@ -622,5 +665,6 @@ mod tests {
         assert_eq!(names.value(Some(&count), &3u64.to_le_bytes()), "3");
         assert_eq!(names.value(None, b"value-on"), "\"value-on\"");
         assert_eq!(names.value(None, &[1, 0, 0, 0]), "1");
+        assert_eq!(names.value(None, &0x5555_5555_5330_u64.to_le_bytes()), "0x555555555330");
     }
 }

@@ -1,7 +1,7 @@
-//! The types, variables and globals of a program, as its debug information (DWARF) has them.
+//! The types, variables and globals of a program, from its debug information (DWARF).
 //!
-//! Read once, when there is something to name. What cannot be read is left out: objects then have the name that the
-//! source gives them, and values are shown as numbers.
+//! Read once, when something needs a name. Unreadable parts are skipped: objects then keep their source expressions,
+//! and values are shown as numbers.
 
 use std::path::Path;
 
@@ -17,10 +17,10 @@ use crate::debug_info::{self, Entry, number, reference};
 /// A type, by number.
 pub(crate) type TypeId = u32;
 
-/// What a type is.
+/// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
-    /// Nothing is known.
+    /// Unknown.
     Unknown,
     /// A number or a character.
     Plain { bytes: u64, encoding: Encoding },
@@ -32,11 +32,11 @@ pub(crate) enum Type {
     Array { of: TypeId, count: u64 },
     /// An enumeration and the names of its values.
     Enumeration { bytes: u64, values: Vec<(i64, String)> },
-    /// The same as another: typedefs and qualifiers.
+    /// An alias of another type: typedefs and qualifiers.
     Same(TypeId),
 }
 
-/// How a plain value is to be read.
+/// How to interpret a plain value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Signed,
@@ -61,16 +61,16 @@ struct Variable {
     ty: TypeId,
 }
 
-/// All there is.
+/// All types and variables.
 #[derive(Default)]
 pub(crate) struct Types {
     types: Vec<Type>,
-    /// By the last part of the function's name.
+    /// Keyed by the last part of the function's name.
     locals: FxHashMap<String, Vec<Variable>>,
     globals: FxHashMap<String, TypeId>,
 }
 
-/// How deep types are followed.
+/// The depth to which types are followed.
 const DEEPEST: usize = 16;
 
 /// The last part of a function's name, without arguments and generics: debug information and demangled names agree on
@@ -87,7 +87,7 @@ pub(crate) fn last_part(function: &str) -> String {
             _ => {}
         }
     }
-    // A hash that older Rust names end in.
+    // A hash at the end of legacy Rust symbol names.
     let is_hash = |part: &&str| {
         part.len() == 17 && part.starts_with('h') && part[1..].bytes().all(|it| it.is_ascii_hexdigit())
     };
@@ -96,12 +96,12 @@ pub(crate) fn last_part(function: &str) -> String {
 }
 
 impl Types {
-    /// Those of a program; none if it has no debug information.
+    /// Reads those of a program; empty without debug information.
     pub(crate) fn read(program: &Path) -> Types {
         read(program).unwrap_or_default()
     }
 
-    /// A type behind typedefs and qualifiers.
+    /// Resolves typedefs and qualifiers.
     pub(crate) fn get(&self, ty: TypeId) -> (TypeId, &Type) {
         let mut ty = ty;
         for _ in 0..DEEPEST {
@@ -114,14 +114,14 @@ impl Types {
         (ty, &Type::Unknown)
     }
 
-    /// The type of a variable that a function can see at a line.
+    /// The type of a variable visible to a function at a line.
     pub(crate) fn variable(&self, function: &str, line: u32, name: &str) -> Option<TypeId> {
         let locals = self.locals.get(&last_part(function)).into_iter().flatten();
         let local = locals.filter(|it| it.name == name && it.line <= line).max_by_key(|it| it.line);
         local.map(|it| it.ty).or_else(|| self.globals.get(name).copied())
     }
 
-    /// Is this a variable of the function, as far as its debug information says?
+    /// Is this a variable of the function, according to the debug information?
     pub(crate) fn is_local(&self, function: &str, line: u32, name: &str) -> bool {
         let mut locals = self.locals.get(&last_part(function)).into_iter().flatten();
         locals.any(|it| it.name == name && it.line <= line)
@@ -144,7 +144,7 @@ impl Types {
         }
     }
 
-    /// The member of a structure, also one of a nameless structure or a base class within it: its offset and type.
+    /// A member of a structure, or of an anonymous structure or base class within it: its offset and type.
     pub(crate) fn member(&self, ty: TypeId, name: &str) -> Option<(u64, TypeId)> {
         self.member_within(ty, name, 0)
     }
@@ -178,10 +178,10 @@ impl Types {
 fn read(program: &Path) -> Option<Types> {
     let mut types = Types::default();
     debug_info::for_each_unit(program, |dwarf, unit| {
-        // The libraries that come with Rust are large, and no user's.
+        // The libraries that ship with Rust are large, and not the user's.
         let of_rust = |part| debug_info::text(part).is_some_and(|text| is_of_rust(&text));
         if !of_rust(unit.comp_dir) && !of_rust(unit.name) {
-            // A unit that is damaged is left out from there on.
+            // A damaged unit is skipped from there on.
             let _ = Unit { dwarf, unit, types: &mut types, numbers: FxHashMap::default() }.read();
         }
     })?;
@@ -195,14 +195,14 @@ struct Unit<'u, 'd> {
     numbers: FxHashMap<UnitOffset, TypeId>,
 }
 
-/// What the current entry is in.
+/// The entries around the current one.
 #[derive(Default)]
 struct Around {
     /// Depth and offset of each entry, outermost first.
     parents: Vec<(isize, UnitOffset)>,
     /// Depth and name of each function.
     functions: Vec<(isize, String)>,
-    /// All functions met so far: others take their names from them.
+    /// All functions so far, because others refer to them for their names.
     names: FxHashMap<UnitOffset, String>,
 }
 
@@ -267,7 +267,7 @@ impl Unit<'_, '_> {
         debug_info::name(self.dwarf, self.unit, entry)
     }
 
-    /// The type that an entry describes, still without its parts; none if it describes no type.
+    /// The type that an entry describes, still without its parts; `None` if it does not describe a type.
     fn type_of(&mut self, entry: &Entry) -> Option<Type> {
         let bytes = number(entry, DW_AT_byte_size).unwrap_or(0);
         let of = reference(entry, DW_AT_type);
@@ -301,7 +301,7 @@ impl Unit<'_, '_> {
             gimli::DW_ATE_signed => Encoding::Signed,
             gimli::DW_ATE_boolean => Encoding::Boolean,
             gimli::DW_ATE_float => Encoding::Float,
-            // Rust's u8 is a number, and so is C's uint8_t; both say unsigned char.
+            // Rust's u8 and C's uint8_t are numbers; both are encoded as unsigned char.
             gimli::DW_ATE_signed_char | gimli::DW_ATE_unsigned_char | gimli::DW_ATE_UTF
                 if self.name(entry).as_deref() == Some("char") =>
             {
@@ -357,7 +357,7 @@ impl Unit<'_, '_> {
         }
     }
 
-    /// One more dimension of an array: the outermost comes first.
+    /// Adds a dimension to an array, outermost first.
     fn dimension(&mut self, array: UnitOffset, count: u64) {
         let mut at = self.number(array);
         loop {

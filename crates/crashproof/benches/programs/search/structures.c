@@ -1,4 +1,5 @@
-// Structures that commit with one store; recovery reads the tail, or everything: structures KIND N [all|tail].
+// Structures that commit with one store; recovery reads the tail, or everything: structures KIND N [all|tail]. With -DIN_FILE
+// they are in a file that is mapped: structures KIND N all|tail FILE.
 #include "search.h"
 
 enum { MOST = 1 << 17, BUCKETS = 1 << 14, KEYS = 14 };
@@ -7,9 +8,29 @@ struct line { // one cache line
   uint64_t word[8];
 } __attribute__((aligned(64)));
 
+#ifdef IN_FILE
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static struct pool {
+  struct line header, cells[MOST], buckets[BUCKETS];
+} *pool;
+#define header (pool->header)
+#define cells (pool->cells)
+#define buckets (pool->buckets)
+static void open_pool(const char *path) {
+  int file = open(path, O_RDWR | O_CREAT, 0666);
+  if (file < 0 || ftruncate(file, sizeof *pool))
+    exit(2);
+  pool = mmap(NULL, sizeof *pool, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (pool == MAP_FAILED)
+    exit(2);
+}
+#else
 PERSISTENT static struct line header;
 PERSISTENT static struct line cells[MOST];
 PERSISTENT static struct line buckets[BUCKETS];
+#endif
 static int reads_all;
 
 static void commit(uint64_t *where, uint64_t value) {
@@ -148,6 +169,9 @@ int main(int argc, char **argv) {
   reads_all = argc > 3 && !strcmp(argv[3], "all");
   for (kind = kinds; strcmp(kind->name, argv[1]); kind++)
     ;
+#ifdef IN_FILE
+  open_pool(argv[4]);
+#endif
   if (crashproof_crashes() > 0) {
     recover(n);
     return 0;

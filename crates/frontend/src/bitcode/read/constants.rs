@@ -1,4 +1,4 @@
-//! Constants, and what globals hold at first.
+//! Constants, and the initial content of globals.
 
 use super::reader::Reader;
 use crate::bitcode::ir::{Constant, Global, Initial, Type};
@@ -97,7 +97,7 @@ impl<'m> Reader<'m> {
         if value.is_null_pointer() {
             return Constant::Null;
         }
-        // Only constants have a null; a wide zero is none of those that are numbers here.
+        // Only constants can be null; a wide zero is not one of the numbers represented here.
         if value.is_constant() && !ty.is_integer() && value.is_null_constant() {
             return Constant::Zero(self.ty(ty));
         }
@@ -168,7 +168,7 @@ fn extended(number: f64) -> (u64, u16) {
     let leading = 1 << 63;
     match exponent {
         0 if fraction == 0 => (0, sign),
-        // Too small for a double's leading one, not for this format's.
+        // Too small for a double's implicit leading one, but not for this format's.
         0 => {
             let shift = fraction.leading_zeros() as u16;
             (fraction << shift, sign | (16383 - 1022 - shift))

@@ -1,9 +1,9 @@
-//! Loops that can be entered in more than one place, which some of LLVM's passes take only without switches.
+//! Loops with several entries, which some of LLVM's passes support only without switches.
 
 use crate::llvm::{Block, Opcode, Value};
 use rustc_hash::FxHashMap;
 
-/// What there is in a function with such loops.
+/// The kinds of jumps in a function with such loops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Jumps {
     /// Branches only, or no such loop.
@@ -36,8 +36,8 @@ fn successors(blocks: &[Block<'_>]) -> Vec<Vec<usize>> {
     blocks.iter().map(of).collect()
 }
 
-/// Whether every edge that goes back goes to a block that dominates where it comes from. (Hecht and Ullman,
-/// *Characterizations of reducible flow graphs*, JACM 1974.) Block 0 is the entry.
+/// Whether every back edge leads to a block that dominates its source. (Hecht and Ullman, *Characterizations of
+/// reducible flow graphs*, JACM 1974.) Block 0 is the entry.
 fn is_reducible(successors: &[Vec<usize>]) -> bool {
     const NONE: usize = usize::MAX;
     // Reverse postorder, by a depth-first walk.
@@ -109,7 +109,7 @@ mod tests {
         // A diamond in a loop, and a loop in that.
         assert!(is_reducible(&[vec![1], vec![2, 3], vec![4, 2], vec![4], vec![1, 5], vec![]]));
         assert!(!is_reducible(&[vec![1, 2], vec![2], vec![1, 3], vec![]]));
-        // What cannot be reached does not count.
+        // Unreachable blocks do not count.
         assert!(is_reducible(&[vec![1], vec![1], vec![0, 1]]));
     }
 }

@@ -59,7 +59,7 @@ impl<'m> Reader<'m> {
 
     fn block(&mut self, block: llvm::Block<'m>, numbers: &Numbers<'m>, function: &Place) -> Block {
         let (mut phis, mut instructions) = (Vec::new(), Vec::new());
-        // Code without a line of its own belongs to the line before it.
+        // Code without its own line belongs to the preceding line.
         let mut last = function.clone();
         let end = block.terminator();
         for next in block.instructions() {
@@ -163,7 +163,7 @@ impl<'m> Reader<'m> {
                 let bytes = self.module.store_size(instruction.operand(1).ty());
                 Op::CompareExchange { at: operand(0), expected: operand(1), new: operand(2), bytes }
             }
-            // What is no instruction is for the compiler alone.
+            // Everything except instructions concerns only the compiler.
             LLVMFence => match fence(instruction.ordering(), instruction.scope()) {
                 Some(Fence::Full) => Op::Fence { order: Order::SequentiallyConsistent, compiler_only: false },
                 _ => Op::Fence { order: Order::Weak, compiler_only: true },
@@ -217,7 +217,7 @@ impl<'m> Reader<'m> {
         }
     }
 
-    /// The constant part of a `getelementptr`, and what is left: index and stride.
+    /// The constant part of a `getelementptr`, and the rest: index and stride.
     pub(crate) fn offsets(&self, value: Value<'m>) -> (i64, Vec<(Value<'m>, i64)>) {
         let mut offset = 0i64;
         let mut scaled = Vec::new();
@@ -247,7 +247,7 @@ impl<'m> Reader<'m> {
         let declared = call.called_parameter_count();
         let arguments = (0..call.argument_count())
             .map(|index| {
-                // Where a parameter says that it is a copy, the copy is made. Here there is no parameter.
+                // If a parameter is declared as a copy, the callee makes it. Variadic arguments have no parameter.
                 if index >= declared && call.argument_type_attribute(index, "byval").is_some() {
                     let what = "a structure among variable arguments";
                     return Operand::Constant(Constant::Unsupported(what.into()));

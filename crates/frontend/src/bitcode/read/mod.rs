@@ -15,13 +15,13 @@ use crate::llvm::{File, LinkError};
 use flow::Jumps;
 use reader::Reader;
 
-/// None of these moves, merges or drops an access to memory that is not a local variable. `sroa` makes values
-/// of local variables. The others give every loop one header and let no value leave a loop but through a
-/// phi at its exit, which is what symbolic execution of merged paths relies on. `lower-invoke` makes plain calls of those of
-/// C++ that may throw: to throw is a call of a function that nobody knows.
+/// None of these moves, merges or drops an access to memory other than local variables. `sroa` turns local variables
+/// into values. The others give every loop a single header, and ensure that values leave a loop only through a phi at
+/// its exit, which symbolic execution of merged paths relies on. `lower-invoke` turns invokes of C++ into plain calls:
+/// throwing is then a call of an unknown function.
 const PASSES: &str = "function(lower-invoke,sroa,fix-irreducible,loop-simplify,lcssa)";
 
-/// The same where a loop that can be entered in several places has switches, which `fix-irreducible` does not take.
+/// The same for functions with switches in loops with several entries, which `fix-irreducible` does not support.
 const PASSES_WITHOUT_SWITCHES: &str =
     "function(lower-invoke,sroa,lower-switch,fix-irreducible,loop-simplify,lcssa)";
 
@@ -59,7 +59,7 @@ fn read_here(inputs: &[(PathBuf, Vec<u8>)], progress: &mut Progress) -> Result<M
     Ok(Reader::new(&module).module())
 }
 
-/// Whether there are loops that the usual passes do not take.
+/// Whether there are loops that the usual passes do not support.
 fn has_switches_in_irreducible_loops(file: &File) -> Result<bool, Error> {
     let mut found = false;
     for function in file.module().functions().into_iter().filter(|function| !function.is_declaration()) {

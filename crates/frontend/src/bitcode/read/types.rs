@@ -6,7 +6,7 @@ use super::reader::Reader;
 use crate::bitcode::ir::{Aggregate, Type};
 use crate::llvm::{self, TypeKind};
 
-/// Arrays longer than this are not held as values: nobody loads them whole.
+/// Longer arrays are not represented as values: programs do not load them as a whole.
 const LONGEST: u64 = 4096;
 
 impl<'m> Reader<'m> {

@@ -7,7 +7,7 @@ use crate::program::ir::*;
 use crashproof_protocol::abi::asm::{LOCKED, NONTEMPORAL, WRITE};
 use px86::order::Class;
 
-/// A statement whose instructions are being made.
+/// A statement being translated.
 struct Statement<'r, 'm> {
     reader: &'r mut Reader<'m>,
     call: Value<'m>,
@@ -21,7 +21,7 @@ struct Statement<'r, 'm> {
 }
 
 impl<'m> Reader<'m> {
-    /// What a statement becomes, numbered from `first` on. The first one is its result, if it has one.
+    /// The instructions for a statement, numbered from `first`. The first one is its result, if it has one.
     pub(crate) fn asm_call(&mut self, call: Value<'m>, context: &Context<'m>, first: u32) -> Vec<Op> {
         let text = call.asm_text();
         let operands = asm::operands(&text.constraints);
@@ -98,11 +98,11 @@ impl Statement<'_, '_> {
         Ok(self.reader.operand(self.call.operand(argument as u32), self.context))
     }
 
-    /// Where an address is: base, displacement and scaled index.
+    /// An address: base, displacement and scaled index.
     fn address(&mut self, address: &Address) -> Result<Operand, String> {
         let (base, index, displacement) = match *address {
             Address::Memory { operand, displacement } => (Some(operand), None, displacement),
-            // An index that is not scaled is as good a base.
+            // An unscaled index is equivalent to a base.
             Address::Computed { base: None, index: Some(index), scale: 1, displacement } => {
                 (Some(index), None, displacement)
             }

@@ -1,4 +1,4 @@
-//! Calls: of functions and of intrinsics, by what the table of meaning says of them.
+//! Calls of functions and intrinsics, translated according to the table of meaning.
 
 use super::effects::lower;
 use super::reader::{Context, Reader};
@@ -7,7 +7,7 @@ use crate::meaning::{self, Meaning, Operation, Returns};
 use crate::program::ir::*;
 
 impl<'m> Reader<'m> {
-    /// What a call becomes, numbered from `first` on.
+    /// The instructions for a call, numbered from `first`.
     pub(crate) fn call(&mut self, call: Value<'m>, context: &Context<'m>, first: u32) -> Vec<Op> {
         match call.call_class() {
             CallClass::Asm => self.asm_call(call, context, first),
@@ -25,10 +25,10 @@ impl<'m> Reader<'m> {
         };
         let Callee::Direct(id) = callee else { unreachable!("decided above") };
         let name = self.program.function(id).name.clone();
-        // A function that the program has of its own is not the C library's, whatever it is called.
+        // A function defined by the program is never the C library's, whatever its name.
         let library = if call.callee().is_declaration() { meaning::library(&name) } else { None };
         match library {
-            // What only reads may be described for what it returns.
+            // Functions that only read may still be described for their result.
             Some(function) if function.writes() || self.apis.meaning(&name).is_none() => {
                 let meaning = (function.effects, function.returns);
                 lower(self.module, call, &name, &arguments, first, meaning)
@@ -41,7 +41,7 @@ impl<'m> Reader<'m> {
         let name = call.callee().name();
         let arguments: Vec<Operand> =
             (0..call.argument_count()).map(|number| self.operand(call.operand(number), context)).collect();
-        // How a switch over flags is written after `simplifycfg`.
+        // `simplifycfg` turns switches over flags into this.
         let count = |what| Op::Arithmetic { what, left: arguments[0], right: Operand::Int(0) };
         let op = match meaning::intrinsic(&name) {
             Meaning::Effects(effects) => {
@@ -56,7 +56,7 @@ impl<'m> Reader<'m> {
                 let pointers = pointers.map(|number| arguments[number as usize]).collect();
                 Op::NotUnderstood { what: name, pointers }
             }
-            // Hints, values that say nothing here, and intrinsics that LLVM declares to touch no memory.
+            // Hints, irrelevant values, and intrinsics that LLVM declares not to access memory.
             _ => Op::Other,
         };
         vec![op]

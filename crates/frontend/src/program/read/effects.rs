@@ -1,7 +1,7 @@
 //! Effects of the table of meaning as instructions of [`crate::program::ir`].
 //!
-//! One call may become several instructions. The first of them is the call's result, so that its users find it. How many
-//! there are depends on the callee and on types alone, never on operands: they are counted before operands have numbers.
+//! One call may become several instructions. The first is the call's result, so that its users find it. Their number
+//! depends only on the callee and on types, never on operands, because they are counted before operands are numbered.
 
 use crate::llvm::{Module, Value};
 use crate::meaning::{Effect, Extent, Lanes, LanesAt, Length, Manner, Returns};
@@ -18,7 +18,7 @@ struct Lowering<'a, 'm> {
     ops: Vec<Op>,
 }
 
-/// Carries out `effects` of a call. `first` is the number that the first instruction gets.
+/// Translates the `effects` of a call. `first` is the number of the first instruction.
 pub(crate) fn lower<'m>(
     module: &Module<'m>,
     call: Value<'m>,
@@ -90,7 +90,7 @@ impl Lowering<'_, '_> {
         self.push(op);
     }
 
-    /// A length as an operand. What is only an upper bound is not known.
+    /// A length as an operand. An upper bound counts as unknown.
     fn length(&mut self, extent: Extent) -> Operand {
         let Extent::Exactly(length) = extent else { return Operand::Undefined };
         let (left, right) = match length {
@@ -110,7 +110,7 @@ impl Lowering<'_, '_> {
 
     fn effect(&mut self, effect: Effect) {
         match effect {
-            // What is only read matters to nobody here.
+            // Reads are irrelevant here.
             Effect::Read { .. } => {}
             Effect::Load { from } => {
                 let ty = self.call.ty();
@@ -166,13 +166,13 @@ impl Lowering<'_, '_> {
         let source = from.map(|from| self.argument(from));
         let target = self.argument(to);
         self.push(Op::Bulk { target, source, value, length });
-        // However long a string is, it begins where it begins; and who appends to one, or cuts it up, flushes all of it.
+        // A string of any length starts at its beginning; code that appends to one or splits it flushes all of it.
         if matches!(extent, Extent::Exactly(Length::Text(..)) | Extent::AtMost(_) | Extent::Unknown) {
             self.push(Op::Store { address: target, value: Operand::Undefined, bytes: 1, nontemporal: false });
         }
     }
 
-    /// Lanes that may be off are taken to be stored: what must be flushed is the same.
+    /// Lanes that may be disabled count as stored: what must be flushed is the same.
     fn lanes(&mut self, lanes: Lanes) {
         let Some(value) = lanes.value else { return };
         let (address, bytes) = (self.argument(lanes.address), self.bytes(value));
@@ -184,7 +184,7 @@ impl Lowering<'_, '_> {
                 let (target, undefined) = (address, Operand::Undefined);
                 self.push(Op::Bulk { target, source: None, value: undefined, length: undefined });
             }
-            // Lanes may be anywhere, or keep what an earlier store left in the cache.
+            // Lanes may be anywhere, or keep earlier stores in the cache.
             (LanesAt::Scattered, _) => self.not_understood(&[]),
             _ => self.not_understood(&[lanes.address]),
         }

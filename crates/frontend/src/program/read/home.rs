@@ -1,8 +1,8 @@
-//! Where pointers to functions live: members of structures, by the name of the structure and the offset, whichever
-//! object it is; variables; slots of C++ tables of virtual functions.
+//! The places where pointers to functions are kept: members of structures, by structure name and offset, for all
+//! objects; variables; slots of C++ virtual tables.
 //!
-//! A call through such a place calls one of the functions that are ever stored there, anywhere in the program.
-//! If something is stored there that is no constant, nobody knows.
+//! A call through such a place calls one of the functions stored there anywhere in the program. If a non-constant is
+//! stored there, the callee is unknown.
 
 use crate::llvm::{Opcode, Type, TypeKind, Value};
 use rustc_hash::FxHashMap;
@@ -11,7 +11,7 @@ use super::reader::{Context, Reader};
 use crate::program::ir::*;
 
 impl<'m> Reader<'m> {
-    /// The place that a pointer is loaded from, if it has a name.
+    /// The named place from which a pointer is loaded, if any.
     pub(crate) fn home_of_loaded(
         &mut self,
         pointer: Value<'m>,
@@ -35,7 +35,7 @@ impl<'m> Reader<'m> {
         if address.is_instruction() && address.opcode() == Opcode::LLVMGetElementPtr {
             return self.home_of_element(address);
         }
-        // The first member of a structure: its address is that of the structure.
+        // The first member of a structure has the structure's address.
         self.innermost_of_source(*types.get(&address)?, 0)
     }
 
@@ -45,7 +45,7 @@ impl<'m> Reader<'m> {
         {
             return Some(Home::Virtual(address.operand(1).as_number()?));
         }
-        // An element of a table that is a variable.
+        // An element of a table in a variable.
         let base = address.operand(0);
         if base.is_global_variable()
             && ty.kind() == TypeKind::LLVMArrayTypeKind
@@ -76,13 +76,13 @@ impl<'m> Reader<'m> {
         self.innermost(ty, offset)
     }
 
-    /// A place in a variable. All elements of an array are one place: an index may choose any of them.
+    /// A place in a variable. All elements of an array are one place: an index may select any of them.
     fn variable(&self, global: Value<'m>, offset: i64) -> Option<Home> {
         let is_array = global.global_type().kind() == TypeKind::LLVMArrayTypeKind;
         Some(Home::Variable(*self.globals.get(&global)?, if is_array { 0 } else { offset }))
     }
 
-    /// The smallest structure around an offset, and the offset in it.
+    /// The innermost structure around an offset, and the offset in it.
     fn innermost(&self, ty: Type<'m>, offset: u64) -> Option<Home> {
         match ty.kind() {
             TypeKind::LLVMStructTypeKind => {
@@ -120,7 +120,7 @@ impl<'m> Reader<'m> {
         })
     }
 
-    /// Something is stored there.
+    /// Records a store to a place.
     pub(crate) fn moved_in(&mut self, home: Home, value: Operand) {
         let stored = self.program.stored_functions.entry(home).or_default();
         match value {
@@ -133,7 +133,7 @@ impl<'m> Reader<'m> {
     /// A pointer in the initial content of a variable.
     pub(crate) fn moved_in_initially(&mut self, global: Value<'m>, offset: u64, function: FunctionId) {
         let home = match self.innermost(global.global_type(), offset) {
-            // The head of a table of virtual functions is an offset and the type.
+            // A virtual table starts with an offset and type information.
             _ if global.name().starts_with("_ZTV") => match offset.checked_sub(16) {
                 Some(rest) => Home::Virtual(rest / 8),
                 None => return,
@@ -147,7 +147,7 @@ impl<'m> Reader<'m> {
         self.moved_in(home, Operand::Function(function));
     }
 
-    /// What pointers of a function point to, where the source says it.
+    /// The types of pointers' targets in a function, where the source reveals them.
     pub(crate) fn pointees(&mut self, function: Value<'m>) -> FxHashMap<Value<'m>, TypeId> {
         let mut all = FxHashMap::default();
         for variable in function.variables() {
@@ -162,7 +162,7 @@ impl<'m> Reader<'m> {
         all
     }
 
-    /// Remembers where the pointer of an indirect call comes from, and what stores put where.
+    /// Records where the pointers of indirect calls come from, and what is stored to each place.
     pub(crate) fn note_homes(&mut self, function: Value<'m>, context: &Context<'m>) -> FxHashMap<u32, Home> {
         let mut homes = FxHashMap::default();
         let types = self.pointees(function);
@@ -177,7 +177,7 @@ impl<'m> Reader<'m> {
                     Opcode::LLVMStore if instruction.operand(0).ty().is_pointer() => {
                         let Some(home) = self.home(instruction.operand(1), &types) else { continue };
                         for choice in choices(instruction.operand(0)) {
-                            // A copy of what is there already brings nothing new.
+                            // Copying from the same place adds nothing.
                             if self.home_of_loaded(choice, &types).as_ref() != Some(&home) {
                                 let value = self.operand(choice, context);
                                 self.moved_in(home.clone(), value);
@@ -192,7 +192,7 @@ impl<'m> Reader<'m> {
     }
 }
 
-/// What a value may be: each of two that are chosen from, or itself.
+/// The possible values: both alternatives of a choice, or the value itself.
 fn choices<'m>(value: Value<'m>) -> Vec<Value<'m>> {
     if !value.is_constant() && value.is_instruction() {
         match value.opcode() {
@@ -204,7 +204,7 @@ fn choices<'m>(value: Value<'m>) -> Vec<Value<'m>> {
     vec![value]
 }
 
-/// A structure's name as its source has it: LLVM adds what it is, numbers against doubles, and namespaces.
+/// A structure's name in the source, without LLVM's additions: its kind, disambiguating numbers, and namespaces.
 fn plain_name(name: &str) -> String {
     let name =
         ["struct.", "class.", "union."].iter().find_map(|kind| name.strip_prefix(kind)).unwrap_or(name);

@@ -1,10 +1,10 @@
-//! What C++ libraries make of a line.
+//! Inlines the code of C++ libraries.
 //!
-//! `*node = value` is a dozen calls of templates there, down to the call that logs, and a transaction is a lambda in a
-//! `std::function`. Looked at one by one, they are handed memory of all kinds and know nothing of the transaction around them.
-//! So what belongs to a library, by its namespace, becomes part of the function that uses it. Functions of the program stay
-//! what they are, but for lambdas: they are part of theirs anyway. Ways that end with an exception stay calls: what it says
-//! takes more code to put together than all the rest, and persists nothing.
+//! `*node = value` may expand to a dozen template calls, down to the one that logs, and a transaction is a lambda in a
+//! `std::function`. Individually, such functions are passed all kinds of memory and do not know the surrounding
+//! transaction. So library code, recognized by its namespace, is inlined into the function that uses it. Functions of
+//! the program are kept, except lambdas, which belong to their function anyway. Paths that end with an exception remain
+//! calls: building its message takes more code than everything else, and persists nothing.
 
 use crate::llvm::{Block, File, Linkage, Opcode, Value, demangle};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -12,19 +12,19 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::frameworks::{Apis, Returns};
 use crate::program::ir::names_a_lambda;
 
-/// What prepares a module with such code. Pointers to functions become known on the way, also through memory.
+/// The passes that prepare a module with such code. They also resolve pointers to functions, including those in memory.
 pub(crate) const PASSES: &str = "always-inline,\
     cgscc(devirt<4>(inline,function(sroa,gvn<no-pre;no-load-pre>,sccp,simplifycfg,instsimplify))),globaldce";
 
-/// Functions that would be larger than this, with all that they call, are not inlined unless LLVM thinks they should be.
+/// Functions that would exceed this size, including everything they call, are inlined only if LLVM would inline them.
 const LARGEST: usize = 2000;
 
-/// Whether what a function returns is described, so that its calls must not vanish.
+/// Whether a function's result is described, so that its calls must be kept.
 pub(crate) fn is_described(apis: &Apis, function: Value<'_>) -> bool {
     apis.meaning(&function.name()).is_some_and(|meaning| meaning.returns != Returns::Anything)
 }
 
-/// Marks what is to be inlined, and what is not. False if there is nothing that is.
+/// Marks functions to be inlined or kept. `false` if there are none to inline.
 pub(crate) fn libraries(file: &File, apis: &Apis) -> bool {
     let module = file.module();
     let defined = module.functions().into_iter().filter(|function| !function.is_declaration());
@@ -67,12 +67,12 @@ fn is_call(instruction: Value<'_>) -> bool {
     matches!(instruction.opcode(), Opcode::LLVMCall | Opcode::LLVMInvoke)
 }
 
-/// How many instructions functions have once their parts are inlined.
+/// The number of instructions of functions after inlining.
 struct Sizes<'m> {
     parts: FxHashSet<Value<'m>>,
     /// Blocks that do not count.
     badly: FxHashMap<Value<'m>, FxHashSet<Block<'m>>>,
-    /// None while they are being counted: a recursion has no end.
+    /// `None` while being counted, because recursion has no end.
     known: FxHashMap<Value<'m>, Option<usize>>,
 }
 
@@ -102,7 +102,7 @@ impl<'m> Sizes<'m> {
     }
 }
 
-/// The blocks from which every way ends with an exception, or with the program.
+/// The blocks from which every path ends with an exception or ends the program.
 fn ending_badly<'m>(function: Value<'m>) -> FxHashSet<Block<'m>> {
     let blocks = function.blocks();
     let mut badly = FxHashSet::default();

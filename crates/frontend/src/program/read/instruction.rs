@@ -1,4 +1,4 @@
-//! Instructions of LLVM, one by one.
+//! Translates LLVM's instructions one by one.
 
 use crate::llvm::{Opcode, Predicate, TypeKind, Value};
 use crate::meaning::{self, Manner};
@@ -7,7 +7,7 @@ use super::reader::{Context, Reader};
 use crate::program::ir::*;
 
 impl<'m> Reader<'m> {
-    /// Appends what `value` means to `out`: one instruction mostly, several for a call.
+    /// Appends the translation of `value` to `out`: usually one instruction, several for a call.
     pub(crate) fn instruction(
         &mut self,
         value: Value<'m>,
@@ -55,7 +55,7 @@ impl<'m> Reader<'m> {
         out.push(Instruction { op, place });
     }
 
-    /// What makes, reads, writes or orders memory.
+    /// Instructions that create, read, write or order memory.
     fn memory_operation(&mut self, value: Value<'m>, context: &Context<'m>) -> Option<Op> {
         Some(match value.opcode() {
             Opcode::LLVMAlloca => {
@@ -99,7 +99,7 @@ impl<'m> Reader<'m> {
         })
     }
 
-    /// What computes one value from others.
+    /// Instructions that compute a value from others.
     fn computation(&mut self, value: Value<'m>, context: &Context<'m>) -> Option<Op> {
         let block = |block: crate::llvm::Block| context.blocks[&block];
         Some(match value.opcode() {
@@ -132,7 +132,7 @@ impl<'m> Reader<'m> {
             Opcode::LLVMExtractValue => {
                 let indices = value.indices();
                 let aggregate = self.operand(value.operand(0), context);
-                // One level is what calling conventions make; deeper ones say nothing.
+                // Calling conventions produce one level; deeper ones are irrelevant.
                 if indices.len() == 1 { Op::Extract { aggregate, index: indices[0] } } else { Op::Other }
             }
             Opcode::LLVMInsertValue => {
@@ -154,7 +154,7 @@ impl<'m> Reader<'m> {
         })
     }
 
-    /// What ends a block in a way that is followed.
+    /// Terminators that are followed.
     fn control_flow(&mut self, value: Value<'m>, context: &Context<'m>) -> Option<Op> {
         let block = |block: crate::llvm::Block| context.blocks[&block];
         Some(match value.opcode() {
@@ -210,7 +210,7 @@ impl<'m> Reader<'m> {
             match operand.as_signed() {
                 Some(number) => offset += number * scale as i64,
                 None => {
-                    // An array of one element at the end of a structure is mostly longer.
+                    // An array of one element at the end of a structure is usually longer.
                     if index.is_empty() && elements > 1 {
                         within = i64::try_from(elements * scale).ok().map(|bytes| (offset, bytes));
                     }
@@ -227,8 +227,8 @@ impl<'m> Reader<'m> {
         Op::Offset { base, offset, index, within }
     }
 
-    /// The array that a pointer was made from, `t->text` in `t->text + n`: where it begins behind the pointer, and its bytes.
-    /// Elements of another size are no elements of it.
+    /// The array from which a pointer was computed, `t->text` in `t->text + n`: its offset from the pointer, and its
+    /// size. Only arrays with this element size count.
     fn array_around(&self, pointer: Value<'m>, scale: i64) -> Option<(i64, i64)> {
         if !pointer.is_instruction() || pointer.opcode() != Opcode::LLVMGetElementPtr {
             return None;
@@ -246,7 +246,7 @@ impl<'m> Reader<'m> {
                 ty = ty.element();
             }
         }
-        // A pointer to an array is one to its first element.
+        // A pointer to an array is a pointer to its first element.
         let (array, number) = match ty.kind() {
             TypeKind::LLVMArrayTypeKind => (ty, Some(0)),
             _ => last?,
@@ -258,7 +258,7 @@ impl<'m> Reader<'m> {
     }
 }
 
-/// Instructions that compute something of no interest. `va_arg` reads a list on the stack.
+/// Instructions whose results are irrelevant. `va_arg` reads a list on the stack.
 fn is_computation(opcode: Opcode) -> bool {
     use Opcode::*;
     matches!(

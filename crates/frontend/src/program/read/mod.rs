@@ -1,9 +1,8 @@
-//! LLVM bitcode into [`Program`].
+//! Converts LLVM bitcode to [`Program`].
 //!
-//! The best input is what clang makes before its optimizer ran, with debug information: types and
-//! variables are still what the source says. A few passes then remove what would only be in the way:
-//! variables become values, constants are propagated so that dead flush branches go, and functions that
-//! must be inlined are.
+//! The best input is unoptimized clang output with debug information: types and variables then match the source. A few
+//! passes remove distracting code: variables become values, constants are propagated to eliminate dead flush branches,
+//! and functions that must be inlined are.
 
 mod assembly;
 mod call;
@@ -23,16 +22,17 @@ use crate::program::ir::Program;
 use reader::Reader;
 pub use reader::seen_from_here;
 
-/// What prepares a module. Helpers inside the headers of compilers and libraries vanish, so that places
-/// are those of the code that uses them.
+/// The passes that prepare a module. Helpers in the headers of compilers and libraries are inlined, so that places are
+/// those of the code that uses them.
 const PASSES: &str = "always-inline,function(sroa,sccp,simplifycfg,instsimplify)";
 
-/// Reads files of bitcode or IR text into one program. Functions whose result is described stay what they are, even if they are to be
-/// inlined everywhere, as in Linux: what is known of it would be lost. What others do, their instructions say as well.
+/// Reads bitcode or IR text files into one program. Functions whose result is described are kept even if marked
+/// always-inline, as in Linux: otherwise the description would be lost. For other functions, their instructions say the
+/// same.
 ///
 /// # Errors
 ///
-/// What LLVM says about a file, or that it dies of it.
+/// LLVM's message about a file, or that LLVM dies while reading it.
 pub fn read(files: &[Bitcode], apis: &Apis) -> Result<Program, Error> {
     let rehearsed = isolation::rehearse(|progress| match read_here(files, apis, progress) {
         Err(Error::Bitcode { path, reason }) => Err((path, reason)),
@@ -57,7 +57,7 @@ fn read_here(files: &[Bitcode], apis: &Apis, progress: &mut Progress) -> Result<
 
 fn add(program: &mut Program, mut file: File, from: &Bitcode, apis: &Apis) -> Result<(), String> {
     for function in file.module().functions() {
-        // Unoptimized code forbids every pass.
+        // Unoptimized code is marked as not to be optimized.
         function.remove_function_attribute("optnone");
         if inline::is_described(apis, function) {
             function.remove_function_attribute("alwaysinline");

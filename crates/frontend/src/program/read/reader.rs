@@ -21,7 +21,7 @@ pub(crate) struct Reader<'m> {
     place_texts: FxHashMap<String, String>,
 }
 
-/// What is known while a function is read. Empty while its instructions are counted.
+/// State of the function being read. Empty while its instructions are counted.
 #[derive(Default)]
 pub(crate) struct Context<'m> {
     pub(crate) numbers: FxHashMap<Value<'m>, u32>,
@@ -74,8 +74,8 @@ impl<'m> Reader<'m> {
         }
     }
 
-    /// Another name of a function, as clang gives constructors: calls by either name call the same function. Where both names
-    /// were called already, it becomes two functions, and the second is returned with its number.
+    /// Declares an alias, as clang creates for constructors: calls by either name call the same function. If both names
+    /// have already been called there are two functions, and the second is returned with its number.
     fn declare_alias(&mut self, alias: Value<'m>) -> Option<(Value<'m>, FunctionId)> {
         let target = alias.aliasee().filter(|target| target.is_function() && !alias.is_local())?;
         let undefined = |known: &FunctionId| !self.program.function(*known).is_defined();
@@ -110,7 +110,7 @@ impl<'m> Reader<'m> {
                 self.functions.insert(function, *known);
                 return;
             }
-            // Several programs at once: each has its own.
+            // Several programs at once: each has its own definition.
             self.program.defined_again.push(name.clone());
         }
         let id = FunctionId(self.program.functions.len() as u32);
@@ -197,7 +197,7 @@ impl<'m> Reader<'m> {
             }
             TypeKind::LLVMArrayTypeKind => {
                 let element_type = ty.element();
-                // Strings and tables of numbers are long and hold no pointers.
+                // Strings and numeric tables are long and contain no pointers.
                 if element_type.is_integer() || content.is_null_constant() {
                     return;
                 }
@@ -250,11 +250,11 @@ impl<'m> Reader<'m> {
         let libraries: Vec<_> = own
             .extract_if(.., |variable| {
                 let function = crate::llvm::demangle(&variable.function);
-                // A lambda's `this` is what it captured.
+                // A lambda's `this` is its captures.
                 self.apis.is_of_a_library(&function) || names_a_lambda(&function) && variable.name == "this"
             })
             .collect();
-        // The program's names are better than those that a library has for the same.
+        // The program's names are preferable to a library's for the same value.
         let own = own.into_iter().map(|variable| (variable, false));
         for (variable, of_a_library) in own.chain(libraries.into_iter().map(|variable| (variable, true))) {
             let operand = self.operand(variable.value, &context);
@@ -281,7 +281,8 @@ impl<'m> Reader<'m> {
         function.parameters = value.parameters().len() as u32;
     }
 
-    /// How many of our instructions one of LLVM's becomes. A call may do several things; an invoke is a call and a jump.
+    /// The number of our instructions for one of LLVM's. A call may have several effects; an invoke is a call and a
+    /// jump.
     pub(crate) fn width(&mut self, instruction: Value<'m>) -> u32 {
         match instruction.opcode() {
             Opcode::LLVMCallBr => 2,
@@ -304,7 +305,7 @@ impl<'m> Reader<'m> {
         }
         let Some((location, outer)) = meta.location() else { return otherwise };
         let outer = outer.map(|outer| self.place_of_meta(outer, otherwise));
-        // The optimizer writes line 0 where it merged code.
+        // The optimizer uses line 0 for merged code.
         let id = if location.line == 0 {
             outer.unwrap_or(otherwise)
         } else {
@@ -316,7 +317,7 @@ impl<'m> Reader<'m> {
     }
 
     pub(crate) fn place_of(&mut self, location: crate::llvm::Location, inlined_at: Option<PlaceId>) -> Place {
-        // Rust's own library is known by its sources: their names are no namespace of C++.
+        // Rust's standard library is recognized by its source paths: it has no C++ namespace.
         let is_dependency = location.file.contains("/registry/src/");
         let of_a_library =
             is_of_rust(&location.file) || is_dependency || self.apis.is_of_a_library(&location.function);
@@ -375,7 +376,7 @@ impl<'m> Reader<'m> {
 
     pub(crate) fn constant(&mut self, value: Value<'m>) -> Operand {
         if let Some(number) = value.as_signed() {
-            // A bit has no sign: what is true is no error.
+            // A bit has no sign: true is not an error code.
             let is_bit = value.ty().int_bits() == 1;
             return Operand::Int(if is_bit { number & 1 } else { number });
         }
@@ -402,7 +403,7 @@ impl<'m> Reader<'m> {
                         _ => Operand::Undefined,
                     };
                 }
-                // The number of an error, returned as a pointer.
+                // An error code returned as a pointer.
                 Opcode::LLVMIntToPtr | Opcode::LLVMPtrToInt => return self.constant(value.operand(0)),
                 _ => {}
             }
@@ -429,7 +430,7 @@ impl<'m> Reader<'m> {
         if value.is_constant() { self.constant(value) } else { Operand::Undefined }
     }
 
-    /// An operand whose address leaves: a function there can be called from anywhere.
+    /// An operand whose address escapes: a function there can be called from anywhere.
     pub(crate) fn escaping(&mut self, value: Value<'m>, context: &Context<'m>) -> Operand {
         let operand = self.operand(value, context);
         if let Operand::Function(id) = operand {
@@ -447,12 +448,13 @@ impl<'m> Reader<'m> {
     }
 }
 
-/// Whether a module defines a symbol for all others. Inline functions and templates are defined wherever they are used.
+/// Whether a module defines a symbol for all others. Inline functions and templates are defined in every module that
+/// uses them.
 fn is_definition(symbol: Value<'_>) -> bool {
     !symbol.is_declaration() && symbol.linkage() == Linkage::LLVMExternalLinkage
 }
 
-/// A file named by a compiler that ran in `directory`, as seen from the current directory.
+/// A file name from a compiler that ran in `directory`, relative to the current directory.
 pub fn seen_from_here(file: &str, directory: &Path) -> String {
     let full = directory.join(file);
     let here = std::env::current_dir().unwrap_or_default();
