@@ -3,7 +3,7 @@
 //@ lint: clean, no warnings
 //@ prove: proved
 //@ variant beyond: -DBUG
-//@ check: recovery-fails-nothing-lost at claim
+//@ check: recovery-fails-nothing-lost at linked
 //@ lint: clean, no warnings
 //@ prove: refuted at claim
 #include <assert.h>
@@ -22,7 +22,7 @@ static void push(struct node *node, long value) {
   node->value = value;
   node->next = head;
   crashproof_persist(node, sizeof *node);
-  head = node;
+  head = node; // MARK: linked
   crashproof_persist(&head, sizeof head);
 }
 
