@@ -273,7 +273,10 @@ impl Prepared<'_> {
             _ => Detail::Usual,
         };
         match format {
-            Format::Text => text::write(out, report, sources, Look { detail, width }),
+            Format::Text => {
+                let look = Look { detail, width, wraps_remarks: known_width().is_some() };
+                text::write(out, report, sources, look)
+            }
             Format::Json => json::write(out, report),
             Format::JsonLines => json::write_lines(out, report),
             Format::Sarif => sarif::write(out, report, sources),
@@ -287,10 +290,15 @@ impl Prepared<'_> {
 
 /// The width of text, in columns.
 pub(crate) fn width() -> usize {
+    known_width().unwrap_or(120).max(40)
+}
+
+/// The width of the terminal, or what `COLUMNS` says.
+fn known_width() -> Option<usize> {
     let columns = std::env::var_os("COLUMNS");
     let columns = columns.as_deref().and_then(OsStr::to_str).and_then(|text| text.parse().ok());
     let terminal = || io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
-    columns.or_else(|| terminal().map(|(width, _)| usize::from(width.0))).unwrap_or(120).max(40)
+    columns.or_else(|| terminal().map(|(width, _)| usize::from(width.0)))
 }
 
 #[cfg(test)]

@@ -207,15 +207,16 @@ fn text(progress: &Progress, pace: &Pace) -> String {
     }
     let percent = 100.0 * progress.at as f64 / progress.events as f64;
     let rates = pace.rates();
-    let mut text = format!("{percent:.0}%");
+    let mut text = format!("{percent:.0}% of the run");
     // What matters most comes first: narrow terminals show no more.
     if let Some((events, _)) = rates.filter(|(events, _)| *events > 0.0) {
         text +=
             &format!(", about {} left", time(progress.events.saturating_sub(progress.at) as f64 / events));
     }
-    let errors = if progress.findings == 1 { "error" } else { "errors" };
-    text += &format!(", {} {errors}, {} crash points", progress.findings, progress.places);
-    text += &format!(", {} behaviors", progress.behaviors);
+    let counted = |number: u64, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+    text += &format!(", {}", counted(progress.findings, "error"));
+    text += &format!(", {}", counted(progress.places, "crash point"));
+    text += &format!(", {}", counted(progress.behaviors, "behavior"));
     if let Some((_, behaviors)) = rates {
         text += &format!(" ({behaviors:.0} per second)");
     }
@@ -243,7 +244,10 @@ mod tests {
         pace.look(&Progress { at: 15, behaviors: 3, ..progress }, Duration::from_secs(0));
         pace.look(&progress, Duration::from_secs(2));
         let text = text(&progress, &pace);
-        assert_eq!(text, "25%, about 15 s left, 1 error, 5 crash points, 7 behaviors (2 per second)");
+        assert_eq!(
+            text,
+            "25% of the run, about 15 s left, 1 error, 5 crash points, 7 behaviors (2 per second)"
+        );
         assert_eq!((time(600.0), time(7200.0)), ("10 min".into(), "2 h".into()));
     }
 }

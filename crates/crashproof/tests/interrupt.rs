@@ -43,7 +43,7 @@ fn an_interrupted_check_reports_what_it_found_and_leaves_nothing_behind() {
         let mut told = String::new();
         let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
         errors.read_line(&mut told).expect("a line");
-        assert!(told.contains("% of the run") && told.contains("crash points"), "{told}");
+        assert!(told.contains("% of the run") && told.contains("crash point"), "{told}");
         interrupt(&child);
         let mut report = String::new();
         child.stdout.take().expect("a pipe").read_to_string(&mut report).expect("a report");

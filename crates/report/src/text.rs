@@ -32,6 +32,8 @@ pub struct Look {
     pub detail: Detail,
     /// How many columns there are.
     pub width: usize,
+    /// Are remarks wrapped? In a pipe each stays on its line, for `grep`.
+    pub wraps_remarks: bool,
 }
 
 /// Lines of what a failing run printed.
@@ -414,7 +416,8 @@ fn story(text: &mut String, finding: &Finding, look: Look, snippet: Option<&[Mar
 
 /// A remark below the verdict, wrapped.
 fn remark(text: &mut String, look: Look, begin: &str, said: &str) {
-    let options = textwrap::Options::new(look.width)
+    let width = if look.wraps_remarks { look.width } else { usize::MAX };
+    let options = textwrap::Options::new(width)
         .initial_indent(begin)
         .subsequent_indent("    ")
         .break_words(false)

@@ -1,4 +1,4 @@
-//! Ends a recovery as soon as nothing of the program's is left to run, rather than when the C library is done.
+//! Ends a recovery as soon as no code of the program is left to run, without waiting for the C library.
 //!
 //! What follows the runtime's own place in `exit` are the ends of the libraries that the runtime needs, and the flushing of
 //! streams: in a process that is to end, mostly nothing at all, and a good part of the time that a short recovery takes. It is
@@ -93,12 +93,12 @@ pub(crate) fn prepare() {
     }
 }
 
-/// How many functions are to be called at the end, besides those that were there when the program was parked.
-static TOLD: AtomicUsize = AtomicUsize::new(0);
-/// Does the program itself end with nothing but what every program ends with?
+/// Functions registered to run at exit since the program was parked.
+static EXIT_HANDLERS: AtomicUsize = AtomicUsize::new(0);
+/// Does the program itself have no destructors?
 static PLAIN: AtomicBool = AtomicBool::new(false);
 
-/// Counts those who want to be called when the program ends: destructors of C++, and whoever asked by `atexit`.
+/// Counts functions to call at exit: C++ destructors, and those registered with `atexit`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn __cxa_atexit(
     function: *const c_void,
@@ -106,7 +106,7 @@ unsafe extern "C" fn __cxa_atexit(
     object: *const c_void,
 ) -> c_int {
     static REAL: Real = Real::new("__cxa_atexit\0", None);
-    TOLD.fetch_add(1, Relaxed);
+    EXIT_HANDLERS.fetch_add(1, Relaxed);
     // SAFETY: that is its type; the arguments are the caller's.
     unsafe {
         let real: unsafe extern "C" fn(*const c_void, *mut c_void, *const c_void) -> c_int =
@@ -119,7 +119,7 @@ unsafe extern "C" fn __cxa_atexit(
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn on_exit(function: *const c_void, argument: *mut c_void) -> c_int {
     static REAL: Real = Real::new("on_exit\0", None);
-    TOLD.fetch_add(1, Relaxed);
+    EXIT_HANDLERS.fetch_add(1, Relaxed);
     // SAFETY: as above.
     unsafe {
         let real: unsafe extern "C" fn(*const c_void, *mut c_void) -> c_int = std::mem::transmute(REAL.get());
@@ -127,9 +127,9 @@ unsafe extern "C" fn on_exit(function: *const c_void, argument: *mut c_void) -> 
     }
 }
 
-/// Has the program no destructor that is to run after `main`?
-pub(crate) fn nobody_is_told() -> bool {
-    PLAIN.load(Relaxed) && TOLD.load(Relaxed) == 0
+/// Will no function of the program run after `main`?
+pub(crate) fn has_no_exit_handlers() -> bool {
+    PLAIN.load(Relaxed) && EXIT_HANDLERS.load(Relaxed) == 0
 }
 
 /// Does a module end with nothing but the compiler's own function, and an empty `_fini`?

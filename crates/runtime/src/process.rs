@@ -107,7 +107,7 @@ static END: extern "C" fn() = {
 
 /// The program's `main` returned. If nothing else of the program's is to run, the recovery ends here.
 pub(crate) fn end_early() {
-    if direct_end::nobody_is_told() && can_end_directly() {
+    if direct_end::has_no_exit_handlers() && can_end_directly() {
         note_end();
         direct_end::end();
     }

@@ -186,8 +186,12 @@ impl Machine {
                 }
                 Status::Dirty if !lenient => {
                     let message = format!("{} is stored to, but never written back", context.name(site));
-                    let other =
-                        self.clean.iter().rev().find(|clean| clean.span.at.object == write.span.at.object);
+                    // A flush of another function says little about this store.
+                    let function = context.inside(site.place);
+                    let other = self.clean.iter().rev().find(|clean| {
+                        clean.span.at.object == write.span.at.object
+                            && context.inside(clean.site.place) == function
+                    });
                     let related = other.map(|clean| RelatedPlace {
                         role: "flush",
                         place: clean.site.place,
