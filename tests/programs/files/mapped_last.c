@@ -7,7 +7,7 @@
 //@ variant good: -DGOOD
 //@ check: clean
 //@ variant content:
-//@ check: fails at RENAMED
+//@ check: fails at SIZED
 //@ variant two-good: -DTWO -DGOOD
 //@ check: clean
 //@ variant two: -DTWO
@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
     crashproof_assert(fd >= 0 && write(fd, &fresh, sizeof fresh) == sizeof fresh);
     fsync(fd);
     close(fd);
-    crashproof_assert(rename(second, first) == 0); // MARK: RENAMED
+    crashproof_assert(rename(second, first) == 0);
     map(first, 0);
   } else {
     struct pool *pool = map(first, 0);

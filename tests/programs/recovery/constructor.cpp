@@ -11,7 +11,7 @@
 //@ lint: unflushed-write at LOST
 //@ variant thread-good: -DTHREAD -DGOOD
 //@ check: clean
-//@ figures: 8 crash points, 6 recoveries
+//@ figures: 8 crash points, 9 recoveries
 //@ lint: clean, no warnings
 //@ variant exit: -DEXIT
 //@ check: refused (9)

@@ -10,7 +10,7 @@ struct Shape {
   virtual ~Shape() = default;
 };
 
-struct Square : Shape {
+struct Square : Shape { // MARK: made
   long side = 3;
   long area() const override { return side * side; }
 };
@@ -28,7 +28,7 @@ int main() {
     volatile auto *shape = reinterpret_cast<Shape *>(root->shape);
     return const_cast<const Shape *>(shape)->area() == 9 ? 0 : 1;
   }
-  new (root->shape) Square; // MARK: made
+  new (root->shape) Square;
   crashproof_persist(root->shape, sizeof root->shape);
   root->ready = 1;
   crashproof_persist(&root->ready, sizeof root->ready);
