@@ -1,10 +1,10 @@
 // Arrays that are indexed from another number than 0, and from their end: the sum of address and index lies elsewhere.
-//@ check: clean
 //@ lint: clean, no warnings
+//@ variant good:
+//@ check: clean
 //@ prove: proved
 //@ variant beyond: -DBUG
 //@ check: recovery-fails-nothing-lost at linked
-//@ lint: clean, no warnings
 //@ prove: refuted at claim
 #include <assert.h>
 #include <crashproof.h>
