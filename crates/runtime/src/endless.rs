@@ -33,7 +33,7 @@ const FIRST_LOOK: i64 = 2_000;
 static LONGEST: AtomicI64 = AtomicI64::new(0);
 /// The same with the time that the kernel took for it.
 static LONGEST_IN_ALL: AtomicI64 = AtomicI64::new(0);
-/// A recovery that takes so many times as long as the recorded run, and as any recovery that ended, does not end.
+/// A recovery that takes this many times as long as the recorded run, and as every recovery that ended, does not end.
 const FAR_MORE: i64 = 1000;
 /// Less than this proves nothing, in seconds.
 const AT_LEAST: u64 = 2;

@@ -2,7 +2,7 @@
 // While a thread sleeps the others' spinning is in order: its time comes.
 //@ lint: unflushed-write at recovery-fails-nothing-lost
 //@ variant bad: -DBAD
-//@ prove: unknown (threads of recovery that share what one of them writes are not modeled)
+//@ prove: refuted (known wrong: a thread of recovery that waits is not modeled)
 //@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
 //@ check: unknown (recovery has threads, and too many steps for its schedules to be explored)
 //@ variant plain:

@@ -58,7 +58,7 @@ pub(crate) struct RecoverySchedules {
 }
 
 impl RecoverySchedules {
-    /// From here on recoveries follow decisions, in so many runs at most.
+    /// From here on recoveries follow decisions, in at most this many runs.
     pub(crate) fn begin(&mut self, most: u64) {
         *self = RecoverySchedules { follows: true, left: most, ..RecoverySchedules::default() };
     }

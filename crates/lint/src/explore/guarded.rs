@@ -10,7 +10,7 @@ use crashproof_frontend::program::ir::{Callee, Compare, FunctionId, Op, Operand}
 /// A content of persistent memory that decides whether a path gets here.
 struct Guard {
     content: Expression,
-    /// As far as known, it only says that there is room left.
+    /// As far as known, it is only a check for free room.
     is_capacity: bool,
 }
 
@@ -251,7 +251,7 @@ impl Walk<'_, '_> {
         false
     }
 
-    /// Whether a fact may only say that there is room left: a number is below a limit.
+    /// Whether a fact may be only a check for free room: a number is below a limit.
     fn is_capacity(&self, fact: Expression, holds: bool) -> bool {
         let expressions = &self.explorer.expressions;
         let Form::Comparison(what, _, limit) = expressions.form(fact) else { return false };

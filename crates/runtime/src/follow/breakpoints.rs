@@ -29,7 +29,7 @@ pub(crate) fn prepare() -> bool {
 pub(crate) fn settle() {
     let table = TABLE.load(Relaxed);
     if table != 0 {
-        // SAFETY: all of the table, and nobody uses it meanwhile.
+        // SAFETY: the whole table, which has no other user now.
         unsafe { settled::settle(table, PLACES * size_of::<Place>()) };
     }
 }
