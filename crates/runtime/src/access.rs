@@ -12,6 +12,7 @@ use px86::Kind;
 use px86::line::{Piece, crosses, on_first_line, pieces, words};
 
 use crate::fixed;
+use crate::mapped::{self, Access};
 use crate::parallel;
 use crate::raw::{self, peek, peek_pm, poke_pm};
 use crate::recorder::{read_in_region, record};
@@ -45,6 +46,7 @@ unsafe fn before_read(address: u64, width: u64, site: *const Site) {
 pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
     // SAFETY: the access.
     unsafe {
+        mapped::check(address, Access::Read, site);
         let mode = current_mode();
         // The common cases, kept fast because there may be very many.
         if !matches!(mode, mode::RECORD | mode::RECOVER) || running::concurrent() || crosses(address, width) {
@@ -80,6 +82,7 @@ unsafe fn load_otherwise(address: u64, width: u64, site: *const Site) -> u64 {
 pub(crate) unsafe fn store(kind: Kind, address: u64, width: u64, value: u64, site: *const Site) {
     // SAFETY: the access.
     unsafe {
+        mapped::check(address, Access::Write, site);
         // The common case in a recorded run, kept fast because the run may be long.
         if kind == Kind::Store
             && current_mode() == mode::RECORD
@@ -114,10 +117,19 @@ unsafe fn store_otherwise(kind: Kind, address: u64, width: u64, value: u64, site
     }
 }
 
+/// A range with a hole in it is not noticed.
+fn check_range(address: u64, bytes: u64, site: *const Site) {
+    if let Some(last) = bytes.checked_sub(1) {
+        mapped::check(address, Access::Read, site);
+        mapped::check(address + last, Access::Read, site);
+    }
+}
+
 /// Loads a range into volatile memory, which must have room for it.
 pub(crate) unsafe fn load_range(to: *mut u8, address: u64, bytes: u64, site: *const Site) {
     // SAFETY: the ranges.
     unsafe {
+        check_range(address, bytes, site);
         if running::concurrent() {
             return memory::load_range(to, address, bytes, site);
         }
@@ -130,6 +142,7 @@ pub(crate) unsafe fn load_range(to: *mut u8, address: u64, bytes: u64, site: *co
 pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Site) {
     // SAFETY: the range, or its pieces.
     unsafe {
+        check_range(address, bytes, site);
         if running::concurrent() {
             return memory::before_read_range(address, bytes, site);
         }
@@ -265,6 +278,9 @@ pub(crate) fn failed_exchange(address: u64, width: u64, old: u64, site: *const S
 /// Flushes the line of `address`.
 #[inline(always)]
 pub(crate) fn flush(kind: Kind, address: u64, site: *const Site) {
+    if recording() {
+        mapped::check(fixed::in_pool(address), Access::Read, site);
+    }
     flush_as(kind, address, 0, site);
 }
 

@@ -16,7 +16,7 @@ use crate::recorder::{note, unknown};
 use crate::shadow::forget;
 use crate::system::{fail, kernel, raw_syscall};
 use crate::threads::running;
-use crate::{access, facts, raw, session};
+use crate::{access, facts, mapped, raw, session};
 
 const PAGE: u64 = 4096;
 
@@ -54,6 +54,7 @@ pub(crate) fn note_size(file: File, size: u64, site: *const Site) {
     let (stand_in, extent, mapped) = with_open(file, |open| (open.stand_in, open.extent, open.mapped));
     // SAFETY: changes only the stand-in's size.
     unsafe { kernel(libc::SYS_ftruncate, [stand_in as usize, size as usize, 0, 0, 0, 0]) };
+    mapped::resized();
     facts::set_size(file, size, extent, site);
     if mapped && !on_disk_medium() {
         facts::settle_file(file, site);
@@ -82,6 +83,7 @@ pub(crate) fn erase(file: Extent, from: u64, to: u64, site: *const Site) {
     if from >= to {
         return;
     }
+    let _unchecked = mapped::Unchecked::new();
     let pages = from / PAGE * PAGE;
     // Nothing beyond was ever stored.
     let bytes = to.min(place + used).saturating_sub(pages);
@@ -238,6 +240,7 @@ pub(crate) unsafe fn read(
             return Some(fail(libc::EIO) as isize);
         };
         let count = (bytes as u64).min(size_of_file(descriptor).saturating_sub(at));
+        let _unchecked = mapped::Unchecked::new();
         copy(to, (start + at) as *const u8, count as usize, site);
         if offset.is_none() {
             set_position(descriptor, at + count);
@@ -286,7 +289,9 @@ pub(crate) unsafe fn write(
             // The kernel does not write a page back while it copies into it.
             note(record::WRITE, 0, 1, site);
         }
+        let unchecked = mapped::Unchecked::new();
         access::store_range(kind, start + at, from.cast(), bytes as u64, site);
+        drop(unchecked);
         if whole {
             if running::concurrent() {
                 access::fence(Kind::Fence, site);

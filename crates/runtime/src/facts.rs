@@ -16,7 +16,7 @@ use crate::file_table::{self, Directory, File};
 use crate::recorder::{note, unknown};
 use crate::system::kernel;
 use crate::threads::running;
-use crate::{access, processes, raw, session};
+use crate::{access, mapped, processes, raw, session};
 
 /// The directories this process has looked into.
 static DIRECTORIES: RunningThreadCell<BTreeMap<File, Directory>> = RunningThreadCell::new(BTreeMap::new());
@@ -26,11 +26,13 @@ static CREATED: RunningThreadCell<BTreeMap<Vec<u8>, u64>> = RunningThreadCell::n
 static DIRTY: RunningThreadCell<BTreeSet<File>> = RunningThreadCell::new(BTreeSet::new());
 
 fn load(file: File, site: *const Site) -> u64 {
+    let _unchecked = mapped::Unchecked::new();
     // SAFETY: the word is in the pool.
     unsafe { access::load(fact(file.0), 8, site) }
 }
 
 fn store(file: File, word: u64, site: *const Site) {
+    let _unchecked = mapped::Unchecked::new();
     // SAFETY: the word is in the pool.
     unsafe { access::store(Kind::Store, fact(file.0), 8, word, site) };
     DIRTY.with(|dirty| dirty.insert(file));

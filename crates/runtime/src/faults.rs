@@ -14,7 +14,7 @@ use crashproof_protocol::fault;
 use crate::real::Real;
 use crate::session::recording;
 use crate::system::{KeptErrno, write_error};
-use crate::{callers, raw};
+use crate::{callers, mapped, raw, sites};
 
 /// `SIGABRT` is not among them: whatever aborts says why.
 const SIGNALS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
@@ -110,7 +110,10 @@ unsafe extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, contex
     }
     if recording() {
         let mut line = Line { bytes: [0; 160], length: 0 };
-        let site = place(instruction, address, stack);
+        let site = match mapped::place() {
+            Some(site) => sites::number(site),
+            None => place(instruction, address, stack),
+        };
         let _ = writeln!(line, "{}{signal} {address:x} {site}", fault::LINE);
         write_error(std::str::from_utf8(&line.bytes[..line.length]).unwrap_or_default());
     }

@@ -43,7 +43,7 @@ use crate::recorder::unknown;
 use crate::system::KeptErrno;
 use crate::threads::running;
 use crate::threads::turns::asked_to_give_way;
-use crate::{access, assembly, callers, fixed, session, signals, strict};
+use crate::{access, assembly, callers, fixed, mapped, session, signals, strict};
 use announced::{is_announced, place};
 use fences::Fences;
 use instruction::{Instructed, register};
@@ -96,12 +96,24 @@ unsafe fn handle_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     unsafe {
         let touched = (*info).si_addr() as u64;
         let address = fixed::in_pool(touched);
-        if (*info).si_code <= 0 || !(POOL_BASE..POOL_BASE + POOL_BYTES).contains(&address) {
+        if mapped::has_sent()
+            || (*info).si_code <= 0
+            || !(POOL_BASE..POOL_BASE + POOL_BYTES).contains(&address)
+        {
             return signals::pass_on(signal, info, context);
         }
         let context = &mut *context.cast::<libc::ucontext_t>();
         let at = *register(context, libc::REG_RIP) as usize;
         let announced = is_announced();
+        const WRITES: i64 = 2;
+        let writes = *register(context, libc::REG_ERR) & WRITES != 0;
+        let access = if writes { mapped::Access::Write } else { mapped::Access::Read };
+        if !announced {
+            if mapped::look_up(address, access) == Some(libc::SIGSEGV) {
+                return signals::pass_on(signal, info, context as *mut libc::ucontext_t as *mut c_void);
+            }
+            mapped::check(address, access, place(at));
+        }
         if !session::recording() {
             session::note_unrecorded();
         }

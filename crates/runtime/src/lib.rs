@@ -58,6 +58,7 @@ mod forking;
 mod globals;
 mod interpose;
 mod learned;
+mod mapped;
 mod mappings;
 mod modules;
 mod open_files;

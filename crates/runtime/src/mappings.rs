@@ -12,13 +12,14 @@ use crate::files::{on_pm_path, path_of};
 use crate::open_files::{DESCRIPTORS, extent, file_of, on_disk_medium, size_of_file, stand_in, with_open};
 use crate::recorder::unknown;
 use crate::system::{fail, kernel};
-use crate::{facts, fixed, session};
+use crate::{facts, fixed, mapped, session};
 
 /// Maps a file at its place in the pool, regardless of the requested address.
 pub(crate) unsafe fn map(
     file: File,
     wanted: u64,
     bytes: u64,
+    protection: c_int,
     flags: c_int,
     offset: u64,
     site: *const Site,
@@ -26,7 +27,7 @@ pub(crate) unsafe fn map(
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
         let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0;
-        stand_in(file, site);
+        let stand_in = stand_in(file, site);
         let Some(start) = place(file, offset + bytes) else {
             unknown(reason::FILE_GREW, site);
             fail(libc::ENOMEM);
@@ -39,6 +40,10 @@ pub(crate) unsafe fn map(
         if !on_disk_medium() {
             facts::settle_file(file, site);
         }
+        if fixed && is_pm(wanted) {
+            mapped::remove(wanted, bytes);
+        }
+        mapped::add(stand_in, start, start + offset, bytes, protection);
         if fixed && wanted != start + offset {
             return map_fixed(wanted, bytes, flags, start + offset, site);
         }
@@ -121,6 +126,7 @@ pub(crate) unsafe fn map_anything(
         if anonymous {
             if fixed && is_pm(wanted) {
                 // Turns a mapping back into a reservation.
+                mapped::remove(wanted, bytes);
                 return Some(wanted as *mut c_void);
             }
             if !fixed && protection == libc::PROT_NONE && bytes >= HUGE {
@@ -151,7 +157,7 @@ pub(crate) unsafe fn map_anything(
             }
             return map_private(file, wanted, bytes, protection, flags, offset, site);
         }
-        Some(map(file, wanted, bytes, flags, offset, site))
+        Some(map(file, wanted, bytes, protection, flags, offset, site))
     }
 }
 
@@ -175,6 +181,7 @@ unsafe fn map_private(
         let mapped = kernel(libc::SYS_mmap, how);
         if mapped > 0 {
             let size = size_of_file(with_open(file, |open| open.stand_in));
+            let _unchecked = mapped::Unchecked::new();
             let count = size.saturating_sub(offset).min(bytes);
             copy(mapped as *mut c_void, (start + offset) as *const c_void, count as usize, site);
             kernel(libc::SYS_mprotect, [mapped as usize, bytes as usize, protection as usize, 0, 0, 0]);

@@ -296,12 +296,10 @@ unsafe fn map_descriptor(
             refuse("file is empty", libc::EINVAL);
             return None;
         }
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
         let address = match files::of(descriptor).filter(|_| as_pm) {
-            Some(file) => mappings::map(file, 0, length as u64, libc::MAP_SHARED, 0, site),
-            None => {
-                let protection = libc::PROT_READ | libc::PROT_WRITE;
-                libc::mmap(null_mut(), length, protection, libc::MAP_SHARED, descriptor, 0)
-            }
+            Some(file) => mappings::map(file, 0, length as u64, protection, libc::MAP_SHARED, 0, site),
+            None => libc::mmap(null_mut(), length, protection, libc::MAP_SHARED, descriptor, 0),
         };
         if address == libc::MAP_FAILED {
             complain(&format!("mmap: {}", std::io::Error::last_os_error()));

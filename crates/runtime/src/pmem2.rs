@@ -99,10 +99,11 @@ unsafe fn new_map(map: *mut *mut Map, config: &Config, source: &Source) -> c_int
         let persistent = recording() && !config.private && source.descriptor >= 0;
         let site = std::ptr::null();
         let file = if persistent { files::adopt(source.descriptor, site) } else { None };
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
         let address = match file {
             Some(file) => {
                 let (length, offset) = (length as u64, config.offset as u64);
-                mappings::map(file, 0, length, libc::MAP_SHARED, offset, site)
+                mappings::map(file, 0, length, protection, libc::MAP_SHARED, offset, site)
             }
             None => {
                 let sharing = match (config.private, source.descriptor) {
@@ -110,7 +111,6 @@ unsafe fn new_map(map: *mut *mut Map, config: &Config, source: &Source) -> c_int
                     (true, _) => libc::MAP_PRIVATE,
                     _ => libc::MAP_SHARED,
                 };
-                let protection = libc::PROT_READ | libc::PROT_WRITE;
                 libc::mmap(null_mut(), length, protection, sharing, source.descriptor, config.offset as i64)
             }
         };

@@ -65,6 +65,7 @@ fn prepare_and_check(options: &Options) -> Result<Report, Error> {
     let mut report =
         check_subject(options, process, recovering, &|sought| call_stacks::collect(options, sought))?;
     report.remarks.extend(discovered.remark());
+    report.unknown.extend(discovered.incomplete());
     if !placed {
         report.remarks.push(
             "recoveries ran at the addresses of the recorded run: pointers to volatile memory that are kept in \

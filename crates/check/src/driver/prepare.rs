@@ -105,7 +105,7 @@ fn needed(bytes: &[u8]) -> Vec<&str> {
 }
 
 /// The most mapped files to discover: each run finds one.
-const MOST_FILES: usize = 64;
+const MOST_FILES: usize = 1000;
 
 /// What a first run reveals about a program started without options for its files.
 #[derive(Default)]
@@ -114,9 +114,22 @@ pub(crate) struct Discovered {
     pub(crate) files: Vec<PathBuf>,
     /// The medium, as far as its operations on the files reveal it.
     medium: Option<Medium>,
+    /// A further file that it maps, which is not followed.
+    left_out: Option<PathBuf>,
 }
 
 impl Discovered {
+    /// Why the verdict does not cover all files, if so.
+    pub(crate) fn incomplete(&self) -> Option<String> {
+        let left_out = self.left_out.as_ref()?;
+        Some(format!(
+            "{} and what the program maps after it are not followed: only {} files were looked for \
+             (--pm-path with their directory follows all)",
+            left_out.display(),
+            self.files.len()
+        ))
+    }
+
     /// The corresponding remark in the report.
     pub(crate) fn remark(&self) -> Option<String> {
         let [first, others @ ..] = &self.files[..] else { return None };
@@ -161,8 +174,9 @@ pub(crate) fn discover(options: &Options) -> Result<(Options, Discovered), Error
         // The recorded run will show if it fails in any other way.
         let ending = process.run(&run, &[])?.ending;
         let path = process.mapped_outside().filter(|_| ending == Ending::Exit(exit::DISCOVERED));
-        let Some(path) = path.filter(|path| !found.files.contains(path) && found.files.len() < MOST_FILES)
-        else {
+        let is_new = |path: &PathBuf| !found.files.contains(path) && found.files.len() < MOST_FILES;
+        let Some(path) = path.clone().filter(is_new) else {
+            found.left_out = path;
             let flushes = process.records().iter().any(asks_the_hardware);
             if !found.files.is_empty() && options.medium.is_none() && process.has_synced() && !flushes {
                 found.medium = Some(Medium::DISK);

@@ -11,6 +11,7 @@ use crate::directories;
 use crate::files::{self, Standing};
 use crate::fixed;
 use crate::interpose::replace;
+use crate::mapped;
 use crate::mappings;
 use crate::recorder::unknown;
 use crate::system::fail;
@@ -81,6 +82,7 @@ replace! {
     fn munmap(start: usize, bytes: usize) -> c_int, caller(rdx)
     |_site| {
         if is_pm(start as u64) {
+            mapped::remove(start as u64, bytes as u64);
             return 0;
         }
         fixed::remove(start as u64, bytes as u64);
@@ -89,8 +91,12 @@ replace! {
 
     fn mprotect(start: usize, bytes: usize, protection: c_int) -> c_int, caller(rcx)
     |_site| {
-        let in_pool = is_pm(fixed::in_pool(start as u64));
-        if in_pool { 0 } else { real(start, bytes, protection) }
+        let there = fixed::in_pool(start as u64);
+        if !is_pm(there) {
+            return real(start, bytes, protection);
+        }
+        mapped::protect(there, bytes as u64, protection);
+        0
     }
 
     fn msync(start: usize, bytes: usize, flags: c_int) -> c_int, caller(rcx)
@@ -114,6 +120,7 @@ replace! {
             return real(start, bytes, wanted, flags, to);
         }
         if flags & libc::MREMAP_FIXED == 0 && files::within_one(start as u64, wanted as u64) {
+            mapped::resize(start as u64, bytes as u64, wanted as u64);
             return start as *mut c_void;
         }
         unknown(reason::FILE_GREW, site);

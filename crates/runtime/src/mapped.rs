@@ -1,0 +1,272 @@
+//! What the program may access of persistent files: what it has mapped, as far as the file reaches.
+//!
+//! The whole pool is accessible to the runtime, so an access outside of any mapping must be noticed here. It gets the
+//! signal that the kernel would send: `SIGBUS` behind the end of the file, otherwise `SIGSEGV`. All mappings of a file
+//! are at the same address (see [`crate::mappings`]), so a page counts as mapped as long as one mapping has it, and as
+//! writable as long as one of them is.
+//!
+//! Not noticed: accesses outside of objects within a mapping, and outside of the allocated part of the heap or arena.
+
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicPtr};
+
+use crashproof_protocol::FACTS;
+use crashproof_protocol::abi::Site;
+
+use crate::cell::RunningThreadCell;
+use crate::session::recording;
+use crate::system::{own_process, own_thread, raw_syscall};
+
+const PAGE: u64 = 4096;
+
+/// What an access does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+#[derive(Clone, Copy)]
+struct Mapping {
+    start: u64,
+    end: u64,
+    /// The descriptor whose size is the file's.
+    stand_in: c_int,
+    /// Where offset 0 of the file is.
+    base: u64,
+    readable: bool,
+    writable: bool,
+}
+
+/// A range that may be read and written, and lies within the file.
+#[derive(Clone, Copy)]
+struct Good {
+    start: u64,
+    bytes: u64,
+}
+
+impl Good {
+    const NONE: Good = Good { start: 0, bytes: 0 };
+}
+
+static MAPPINGS: RunningThreadCell<Vec<Mapping>> = RunningThreadCell::new(Vec::new());
+/// The range of the last access that was looked up: all that the hot path checks.
+static LAST: RunningThreadCell<Good> = RunningThreadCell::new(Good::NONE);
+
+thread_local! {
+    /// Does the runtime itself access files: for calls by descriptor, which need no mapping, and their metadata?
+    static UNCHECKED: Cell<bool> = const { Cell::new(false) };
+}
+
+fn rights(protection: c_int) -> (bool, bool) {
+    let writable = protection & libc::PROT_WRITE != 0;
+    (writable || protection & (libc::PROT_READ | libc::PROT_EXEC) != 0, writable)
+}
+
+/// The program mapped part of a file, whose offset 0 is at `base`.
+pub(crate) fn add(stand_in: c_int, base: u64, start: u64, bytes: u64, protection: c_int) {
+    let (readable, writable) = rights(protection);
+    let end = start + bytes.next_multiple_of(PAGE);
+    MAPPINGS.with(|all| all.push(Mapping { start, end, stand_in, base, readable, writable }));
+    LAST.set(Good::NONE);
+}
+
+/// Takes a range out of the newest mapping that has it.
+pub(crate) fn remove(start: u64, bytes: u64) {
+    let end = start + bytes.next_multiple_of(PAGE);
+    MAPPINGS.with(|all| take_out(all, start, end));
+    LAST.set(Good::NONE);
+}
+
+fn take_out(all: &mut Vec<Mapping>, start: u64, end: u64) {
+    let exact = all.iter().rposition(|it| it.start == start && it.end == end);
+    let Some(at) = exact.or_else(|| all.iter().rposition(|it| it.start < end && start < it.end)) else {
+        return;
+    };
+    let whole = all.remove(at);
+    let rest = [(whole.start, start.min(whole.end)), (end.max(whole.start), whole.end)];
+    let rest: Vec<Mapping> = rest
+        .into_iter()
+        .filter(|(start, end)| start < end)
+        .map(|(start, end)| Mapping { start, end, ..whole })
+        .collect();
+    all.splice(at..at, rest);
+    // What lies outside of this mapping may be in its neighbors.
+    for (start, end) in [(start, whole.start.min(end)), (whole.end.max(start), end)] {
+        if start < end && all.iter().any(|it| it.start < end && start < it.end) {
+            take_out(all, start, end);
+        }
+    }
+}
+
+/// The mapping at `start` now has another size.
+pub(crate) fn resize(start: u64, old: u64, new: u64) {
+    let end = start + old.next_multiple_of(PAGE);
+    MAPPINGS.with(|all| {
+        let Some(found) = all.iter_mut().rfind(|it| it.start <= start && end <= it.end) else { return };
+        let whole = *found;
+        take_out(all, start, end);
+        all.push(Mapping { start, end: start + new.next_multiple_of(PAGE), ..whole });
+    });
+    LAST.set(Good::NONE);
+}
+
+/// The program changes the protection of a range. Where several mappings share it, which of them is meant is unknown,
+/// so they keep theirs.
+pub(crate) fn protect(start: u64, bytes: u64, protection: c_int) {
+    let end = start + bytes.next_multiple_of(PAGE);
+    let (readable, writable) = rights(protection);
+    MAPPINGS.with(|all| {
+        let mut touching = all.iter().filter(|it| it.start < end && start < it.end);
+        let (Some(whole), None) = (touching.next().copied(), touching.next()) else { return };
+        let (start, end) = (start.max(whole.start), end.min(whole.end));
+        take_out(all, start, end);
+        all.push(Mapping { start, end, readable, writable, ..whole });
+    });
+    LAST.set(Good::NONE);
+}
+
+/// A file has another size.
+pub(crate) fn resized() {
+    LAST.set(Good::NONE);
+}
+
+/// While this guard lives, the runtime may access everything.
+pub(crate) struct Unchecked(bool);
+
+impl Unchecked {
+    pub(crate) fn new() -> Unchecked {
+        Unchecked(UNCHECKED.replace(true))
+    }
+}
+
+impl Drop for Unchecked {
+    fn drop(&mut self) {
+        UNCHECKED.set(self.0);
+    }
+}
+
+/// Called before each access of the program: if it may not access the address, it gets the signal that it deserves.
+#[inline(always)]
+pub(crate) fn check(address: u64, access: Access, site: *const Site) {
+    let last = LAST.get();
+    if address < FACTS.base || address.wrapping_sub(last.start) < last.bytes {
+        return;
+    }
+    check_otherwise(address, access, site);
+}
+
+#[cold]
+#[inline(never)]
+fn check_otherwise(address: u64, access: Access, site: *const Site) {
+    // A handler of the program may mend what is wrong, and return.
+    while let Some(signal) = look_up(address, access) {
+        send(signal, address, site);
+    }
+}
+
+/// The signal for an access that is not permitted.
+pub(crate) fn look_up(address: u64, access: Access) -> Option<c_int> {
+    if address < FACTS.base || !recording() || UNCHECKED.get() {
+        return None;
+    }
+    let permitted = |it: &Mapping| match access {
+        Access::Read => it.readable,
+        Access::Write => it.writable,
+    };
+    let holds = |it: &&Mapping| it.start <= address && address < it.end && permitted(it);
+    let Some(mapping) = MAPPINGS.with(|all| all.iter().rfind(holds).copied()) else {
+        return Some(libc::SIGSEGV);
+    };
+    let end = mapping.end.min(mapping.base + size_of(mapping.stand_in).next_multiple_of(PAGE));
+    if address >= end {
+        return Some(libc::SIGBUS);
+    }
+    if mapping.readable && mapping.writable {
+        LAST.set(Good { start: mapping.start, bytes: end - mapping.start });
+    }
+    None
+}
+
+/// The size of a file, asked without the C library, whose functions are interposed.
+fn size_of(descriptor: c_int) -> u64 {
+    // SAFETY: all-zero bytes are valid; the kernel fills the structure in.
+    unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        let into = &raw mut status as usize;
+        raw_syscall(libc::SYS_fstat, [descriptor as usize, into, 0, 0, 0, 0]);
+        status.st_size as u64
+    }
+}
+
+/// Is a signal on its way that [`check`] sent?
+static SENT: AtomicBool = AtomicBool::new(false);
+
+/// The place of the access for which a signal was sent, while it is delivered.
+static PLACE: AtomicPtr<Site> = AtomicPtr::new(null_mut());
+
+/// The place of the access for which the runtime sent the signal that is being delivered.
+pub(crate) fn place() -> Option<*const Site> {
+    let place = PLACE.load(Relaxed).cast_const();
+    (!place.is_null()).then_some(place)
+}
+
+/// Must the handler pass on this signal, because the runtime sent it for an access that is not permitted?
+pub(crate) fn has_sent() -> bool {
+    SENT.swap(false, Relaxed)
+}
+
+/// Sends the calling thread a signal as if an instruction had faulted.
+fn send(signal: c_int, address: u64, site: *const Site) {
+    /// The code of a fault at an address where nothing is.
+    const NOTHING_THERE: c_int = 1;
+    const ADDRESS: usize = 16;
+    // SAFETY: all-zero bytes are valid; the address is where the kernel puts it for these signals.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        (info.si_signo, info.si_code) = (signal, NOTHING_THERE);
+        (&raw mut info).byte_add(ADDRESS).cast::<u64>().write(address);
+        SENT.store(signal == libc::SIGSEGV, Relaxed);
+        PLACE.store(site.cast_mut(), Relaxed);
+        let target =
+            [own_process() as usize, own_thread() as usize, signal as usize, &raw const info as usize, 0, 0];
+        raw_syscall(libc::SYS_rt_tgsigqueueinfo, target);
+        PLACE.store(null_mut(), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranges(all: &[Mapping]) -> Vec<(u64, u64)> {
+        let mut ranges: Vec<_> = all.iter().map(|it| (it.start, it.end)).collect();
+        ranges.sort_unstable();
+        ranges
+    }
+
+    fn mapping(start: u64, end: u64) -> Mapping {
+        Mapping { start, end, stand_in: -1, base: 0, readable: true, writable: true }
+    }
+
+    #[test]
+    fn a_hole_splits_a_mapping() {
+        let mut all = vec![mapping(0, 10)];
+        take_out(&mut all, 4, 6);
+        assert_eq!(ranges(&all), [(0, 4), (6, 10)]);
+        take_out(&mut all, 3, 8);
+        assert_eq!(ranges(&all), [(0, 3), (8, 10)]);
+    }
+
+    #[test]
+    fn of_two_mappings_of_a_file_one_stays() {
+        let mut all = vec![mapping(0, 10), mapping(0, 4)];
+        take_out(&mut all, 0, 10);
+        assert_eq!(ranges(&all), [(0, 4)]);
+        take_out(&mut all, 20, 30);
+        assert_eq!(ranges(&all), [(0, 4)]);
+    }
+}
