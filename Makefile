@@ -15,7 +15,7 @@ SOAK_INPUTS ?= 150000
 SOAK_SEED := $(shell date +%s)
 # How long `make fuzz` spends on each target.
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := parse engines assembly descriptions settings tokens
+FUZZ_TARGETS := parse engines assembly bitcode checkpoints databases descriptions settings tokens
 
 .PHONY: help
 help: ## this list
@@ -86,7 +86,7 @@ soak: setup ## property tests with tens of thousands of programs (SOAK_CASES=200
 	PROPTEST_RNG_SEED=$(SOAK_SEED) CRASHPROOF_CASES=$(SOAK_CASES) PROPTEST_CASES=$(SOAK_CASES) CRASHPROOF_PROGRAMS=1000 CRASHPROOF_FAULTS=50 \
 	    CRASHPROOF_INPUTS=$(SOAK_INPUTS) CRASHPROOF_SCRIBBLES=300 \
 	    $(CARGO) test --workspace --release \
-	    --test agreement --test literal --test parser --test random --test litmus --test bytes --test faults --test inputs --test scribble -- --nocapture
+	    --test agreement --test literal --test parser --test random --test litmus --test bytes --test explore --test hostile --test faults --test inputs --test scribble -- --nocapture
 
 .PHONY: corpus
 corpus: setup ## litmus tests and structures with seeded bugs on every engine; the table of the book

@@ -37,5 +37,5 @@ pub use judge::{
     Redundant, RedundantKind, Report, Saw, Suppression, Violation, VolatilePointer, Window,
 };
 pub use narrate::readable;
-pub use search::{Random, Shards, Statistics, Strategy};
+pub use search::{Random, Shards, Statistics, Strategy, recoveries_among};
 pub use subject::{Error, Failure, Heap, Level, Limit, Sandbox, Trace, permitted_level};

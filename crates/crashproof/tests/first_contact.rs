@@ -115,6 +115,47 @@ fn a_mapped_file_is_persistent_memory() {
     assert!(!place.path("pool").exists(), "nothing is left behind");
 }
 
+/// A log in more segments than anyone would list by hand, in use only in the last one.
+#[test]
+fn all_files_that_a_program_maps_are_found() {
+    const SEGMENTS: &str = r#"
+#include <fcntl.h>
+#include <immintrin.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+struct segment { long value; char pad[56]; long valid; };
+static void persist(void *at) { _mm_clflushopt(at); _mm_sfence(); }
+int main(void) {
+  struct segment *segment = 0;
+  for (int i = 0; i < 70; i++) {
+    char path[32];
+    sprintf(path, "segment.%d", i);
+    int fd = open(path, O_RDWR | O_CREAT, 0644);
+    if (fd < 0 || ftruncate(fd, 4096) != 0)
+      return 2;
+    segment = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (segment == MAP_FAILED || close(fd) != 0)
+      return 3;
+  }
+  if (segment->valid && segment->value != 7)
+    return 1;
+  segment->value = 7; /* line 23 */
+#ifdef GOOD
+  persist(&segment->value);
+#endif
+  segment->valid = 1;
+  persist(&segment->valid);
+  return 0;
+}
+"#;
+    let place = Place::new();
+    place.gcc(SEGMENTS, &[]);
+    place.check(&["./program"]).is(1, &["program.c:23", "and 69 other files: taken as persistent"]);
+    place.gcc(SEGMENTS, &["-DGOOD"]);
+    place.check(&["./program"]).is(0, &["and 69 other files: taken as persistent"]);
+}
+
 #[test]
 fn the_users_file_stays_as_it_is() {
     let place = Place::new();

@@ -13,7 +13,7 @@ use crashproof_protocol::fault;
 
 use crate::real::Real;
 use crate::session::recording;
-use crate::system::{KeptErrno, write_error};
+use crate::system::{KeptErrno, raw_syscall, write_error};
 use crate::{callers, mapped, raw, sites};
 
 /// `SIGABRT` is not among them: whatever aborts says why.
@@ -55,12 +55,42 @@ pub(crate) fn start() {
             if before.sa_sigaction != libc::SIG_DFL {
                 continue;
             }
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_signal as *const () as usize;
-            // Resets itself, so that the second signal ends the process.
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
-            act(signal, &raw const action, null_mut());
+            handle(signal);
         }
+    }
+}
+
+/// Installs the handler.
+fn handle(signal: c_int) {
+    // SAFETY: the handler is for these signals.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_signal as *const () as usize;
+        // Resets itself, so that the second signal ends the process.
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
+        act(signal, &raw const action, null_mut());
+    }
+}
+
+/// A fault is about to be sent. As in the kernel, it ends the program if that blocks or ignores it.
+pub(crate) fn force(signal: c_int) {
+    // SAFETY: asks for the mask and the disposition; all-zero bytes are valid plain data.
+    unsafe {
+        let mut blocked: libc::sigset_t = std::mem::zeroed();
+        let into = &raw mut blocked as usize;
+        let size = size_of::<u64>();
+        raw_syscall(libc::SYS_rt_sigprocmask, [libc::SIG_BLOCK as usize, 0, into, size, 0, 0]);
+        let mut action: libc::sigaction = std::mem::zeroed();
+        act(signal, std::ptr::null(), &raw mut action);
+        let is_blocked = libc::sigismember(&raw const blocked, signal) == 1;
+        if !is_blocked && action.sa_sigaction != libc::SIG_IGN {
+            return;
+        }
+        handle(signal);
+        let mut alone: libc::sigset_t = std::mem::zeroed();
+        libc::sigaddset(&raw mut alone, signal);
+        let alone = &raw const alone as usize;
+        raw_syscall(libc::SYS_rt_sigprocmask, [libc::SIG_UNBLOCK as usize, alone, 0, size, 0, 0]);
     }
 }
 

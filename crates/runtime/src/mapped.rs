@@ -17,6 +17,7 @@ use crashproof_protocol::FACTS;
 use crashproof_protocol::abi::Site;
 
 use crate::cell::RunningThreadCell;
+use crate::faults;
 use crate::session::recording;
 use crate::system::{own_process, own_thread, raw_syscall};
 
@@ -224,6 +225,7 @@ fn send(signal: c_int, address: u64, site: *const Site) {
     /// The code of a fault at an address where nothing is.
     const NOTHING_THERE: c_int = 1;
     const ADDRESS: usize = 16;
+    faults::force(signal);
     // SAFETY: all-zero bytes are valid; the address is where the kernel puts it for these signals.
     unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();

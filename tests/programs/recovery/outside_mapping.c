@@ -25,6 +25,10 @@
 //@ check: clean
 //@ variant mended: -DMENDED
 //@ check: clean
+//@ variant blocked: -DBLOCKED
+//@ check: fails-without-crash at BLOCKED
+//@ variant ignored: -DIGNORED
+//@ check: fails-without-crash at IGNORED
 #define _GNU_SOURCE
 #include <crashproof.h>
 #include <fcntl.h>
@@ -110,6 +114,14 @@ int main(int argc, char **argv) {
   crashproof_assert(pool != MAP_FAILED);
   pool[2 * SIZE - 1] = 1;
   crashproof_persist(pool + 2 * SIZE - 1, 1);
+#elif defined(BLOCKED)
+  sigset_t all;
+  sigfillset(&all);
+  crashproof_assert(sigprocmask(SIG_BLOCK, &all, NULL) == 0 && ftruncate(file, PAGE) == 0);
+  pool[PAGE] = 1; // MARK: BLOCKED
+#elif defined(IGNORED)
+  crashproof_assert(signal(SIGBUS, SIG_IGN) != SIG_ERR && ftruncate(file, PAGE) == 0);
+  pool[PAGE] = 1; // MARK: IGNORED
 #elif defined(MENDED)
   struct sigaction action = {.sa_sigaction = grow, .sa_flags = SA_SIGINFO};
   crashproof_assert(sigaction(SIGBUS, &action, NULL) == 0);

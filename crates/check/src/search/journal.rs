@@ -171,7 +171,7 @@ fn scan(file: &File, mut block: impl FnMut(u128), mut each: impl FnMut(Journaled
         return Ok(0);
     }
     let mut end = MAGIC.len() as u64;
-    let mut blocks: Vec<Box<[Record]>> = Vec::new();
+    let mut contents = Contents::default();
     let mut payload = Vec::new();
     let mut head = [0; 12];
     while input.read_exact(&mut head).is_ok() {
@@ -184,20 +184,48 @@ fn scan(file: &File, mut block: impl FnMut(u128), mut each: impl FnMut(Journaled
         if input.read_exact(&mut payload).is_err() || two_hashes(&payload) as u64 != hash {
             break;
         }
-        match payload[0] {
-            BLOCK if payload[1..].len().is_multiple_of(RECORD) => {
-                block(two_hashes(&payload[1..]));
-                blocks.push(payload[1..].as_chunks::<RECORD>().0.iter().map(unpacked).collect());
-            }
-            RECOVERY => match recovery(&payload[1..], &blocks) {
-                Some(recovery) => each(recovery),
-                None => break,
-            },
-            _ => break,
+        match contents.take(&payload) {
+            Some(Taken::Block) => block(two_hashes(&payload[1..])),
+            Some(Taken::Recovery(recovery)) => each(recovery),
+            None => break,
         }
         end += (head.len() + length) as u64;
     }
     Ok(end)
+}
+
+/// What a frame holds.
+enum Taken {
+    Block,
+    Recovery(Journaled),
+}
+
+/// The blocks of the frames read so far.
+#[derive(Default)]
+struct Contents {
+    blocks: Vec<Box<[Record]>>,
+}
+
+impl Contents {
+    /// Takes the next frame; `None` if this program did not write it.
+    fn take(&mut self, payload: &[u8]) -> Option<Taken> {
+        match payload.split_first()? {
+            (&BLOCK, records) if records.len().is_multiple_of(RECORD) => {
+                self.blocks.push(records.as_chunks::<RECORD>().0.iter().map(unpacked).collect());
+                Some(Taken::Block)
+            }
+            (&RECOVERY, rest) => recovery(rest, &self.blocks).map(Taken::Recovery),
+            _ => None,
+        }
+    }
+}
+
+/// How many of these frames of a journal are recoveries, up to the first that is malformed. For fuzzing: it would not
+/// find its way through the frames' hashes.
+pub fn recoveries_among<'f>(frames: impl IntoIterator<Item = &'f [u8]>) -> usize {
+    let mut contents = Contents::default();
+    let taken = frames.into_iter().map_while(|frame| contents.take(frame));
+    taken.filter(|taken| matches!(taken, Taken::Recovery(_))).count()
 }
 
 fn recovery(payload: &[u8], blocks: &[Box<[Record]>]) -> Option<Journaled> {

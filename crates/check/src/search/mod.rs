@@ -53,6 +53,7 @@ mod unchanged;
 mod waiting;
 mod worker;
 
+pub use journal::recoveries_among;
 pub(crate) use journal::{FILE as JOURNAL_FILE, Journal, read as read_journal};
 pub(crate) use minimize::{MAX_RUNS, minimize};
 pub(crate) use observer::{Incomplete, Judgement, Observer, Recovered};

@@ -27,6 +27,24 @@ struct Entry {
 /// Programs that run a compiler given as their first argument.
 const WRAPPERS: [&str; 6] = ["ccache", "sccache", "distcc", "icecc", "crashproof", "env"];
 
+/// One source of a database, and how to compile it.
+struct Compilation {
+    given: PathBuf,
+    directory: PathBuf,
+    language: Language,
+    options: Vec<String>,
+}
+
+/// What a database says.
+#[derive(Default)]
+struct Contents {
+    compilations: Vec<Compilation>,
+    /// Sources that are neither C nor C++.
+    other: Vec<String>,
+    /// Arguments left out because they are not trusted.
+    not_trusted: BTreeSet<String>,
+}
+
 /// Adds the compilers of a database to the jobs, each with `more` arguments and its output in `directory`.
 pub(crate) fn read(
     path: &Path,
@@ -38,41 +56,13 @@ pub(crate) fn read(
 ) -> Result<(), Error> {
     let text = crashproof_findings::text_file::read(path)
         .map_err(|cause| Error::Read { path: path.to_owned(), cause })?;
-    let entries: Vec<Entry> = serde_json::from_str(&text).map_err(|error| Error::Database {
-        path: path.to_owned(),
-        reason: format!("this is not a compilation database: {error}"),
-    })?;
-    if entries.is_empty() {
-        return Err(Error::Database { path: path.to_owned(), reason: "it has no entries".into() });
-    }
-    // Relative directories are relative to the database.
-    let base = std::path::absolute(path).unwrap_or_default();
-    let base = base.parent().unwrap_or(Path::new("/"));
+    let Contents { compilations, other, not_trusted } = contents(path, &text, trust)?;
     let compilers = Compilers::find()?;
-    let (mut seen, mut other, mut not_trusted) = (FxHashSet::default(), Vec::new(), BTreeSet::new());
-    for entry in entries {
-        let words = words(path, &entry)?;
-        let place = base.join(&entry.directory);
-        let Some(language) = FileKind::of(&entry.file).and_then(FileKind::language) else {
-            other.push(entry.file.display().to_string());
-            continue;
-        };
-        let (language, mut options) = options(&words, &place, language)?;
-        if !trust {
-            let (kept, left_out) = split_harmless(options);
-            options = kept;
-            not_trusted.extend(left_out);
-        }
-        // A library built twice, static and shared, is still one library.
-        let kept: Vec<String> = options.iter().filter(|o| !is_about_linking(o)).cloned().collect();
-        if !seen.insert((place.clone(), entry.file.clone(), kept)) {
-            continue;
-        }
+    for Compilation { given, directory: place, language, options } in compilations {
         let mut command = compilers.to_bitcode_as(language, &options);
         command.current_dir(&place);
         let output = directory.join(format!("{}.bc", jobs.len()));
         command.args(more).arg("-o").arg(&output);
-        let given = place.join(&entry.file);
         jobs.push(Job { given, directory: place, output, command, required: false });
     }
     if !not_trusted.is_empty() {
@@ -87,6 +77,47 @@ pub(crate) fn read(
         notes.push(format!("neither C nor C++, and not read: {}", other.join(", ")));
     }
     Ok(())
+}
+
+/// How many sources a database at `path` with this text compiles, if it is one. Runs nothing: for fuzzing.
+pub fn compilations(path: &Path, text: &str, trust: bool) -> Result<usize, Error> {
+    contents(path, text, trust).map(|contents| contents.compilations.len())
+}
+
+fn contents(path: &Path, text: &str, trust: bool) -> Result<Contents, Error> {
+    let entries: Vec<Entry> = serde_json::from_str(text).map_err(|error| Error::Database {
+        path: path.to_owned(),
+        reason: format!("this is not a compilation database: {error}"),
+    })?;
+    if entries.is_empty() {
+        return Err(Error::Database { path: path.to_owned(), reason: "it has no entries".into() });
+    }
+    // Relative directories are relative to the database.
+    let base = std::path::absolute(path).unwrap_or_default();
+    let base = base.parent().unwrap_or(Path::new("/"));
+    let mut all = Contents::default();
+    let mut seen = FxHashSet::default();
+    for entry in entries {
+        let words = words(path, &entry)?;
+        let directory = base.join(&entry.directory);
+        let Some(language) = FileKind::of(&entry.file).and_then(FileKind::language) else {
+            all.other.push(entry.file.display().to_string());
+            continue;
+        };
+        let (language, mut options) = options(&words, &directory, language)?;
+        if !trust {
+            let (kept, left_out) = split_harmless(options);
+            options = kept;
+            all.not_trusted.extend(left_out);
+        }
+        // A library built twice, static and shared, is still one library.
+        let kept: Vec<String> = options.iter().filter(|o| !is_about_linking(o)).cloned().collect();
+        if seen.insert((directory.clone(), entry.file.clone(), kept)) {
+            let given = directory.join(&entry.file);
+            all.compilations.push(Compilation { given, directory, language, options });
+        }
+    }
+    Ok(all)
 }
 
 fn words(database: &Path, entry: &Entry) -> Result<Vec<String>, Error> {

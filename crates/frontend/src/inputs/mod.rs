@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use crashproof_toolchain::{Compilers, FileKind};
 
 pub use compile::{Bitcode, Collected};
+pub use database::compilations;
 pub use error::Error;
 
 use compile::Job;
