@@ -134,14 +134,7 @@ pub(crate) fn written_pages(start: u64, bytes: u64) -> impl Iterator<Item = (u64
 
 /// The parts of a range for which the image holds anything, as ranges of whole pages.
 pub(crate) fn stored_content(start: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
-    /// Asked for as a whole first, because most of a large file is empty.
-    const PAGES: u64 = 4096;
-    let end = (start + bytes).div_ceil(PAGE);
-    (start / PAGE..end)
-        .step_by(PAGES as usize)
-        .map(move |first| first..end.min(first + PAGES))
-        .filter(|pages| session::image_has_memory(pages.start * PAGE, (pages.end - pages.start) * PAGE))
-        .flatten()
+    (start / PAGE..(start + bytes).div_ceil(PAGE))
         .map(|page| page * PAGE)
         .filter_map(|page| session::image_holds(page, PAGE).then_some((page, PAGE)))
 }

@@ -324,37 +324,10 @@ pub(crate) fn image_bytes(address: u64, bytes: u64) -> &'static [u8] {
     unsafe { std::slice::from_raw_parts(IMAGE.load(Relaxed).add(offset as usize), bytes as usize) }
 }
 
-/// Does the image hold a nonzero word in a range of whole words? Pages that it was never given hold zeros, and are not
-/// read: a read would give them memory.
+/// Does the image hold a nonzero word in a range of whole words?
 pub(crate) fn image_holds(address: u64, bytes: u64) -> bool {
     !IMAGE.load(Relaxed).is_null()
-        && image_has_memory(address, bytes)
         && image_bytes(address, bytes).as_chunks::<8>().0.iter().any(|word| *word != [0; 8])
-}
-
-/// Does any page of a range of the image have memory?
-pub(crate) fn image_has_memory(address: u64, bytes: u64) -> bool {
-    let image = IMAGE.load(Relaxed);
-    if image.is_null() {
-        return false;
-    }
-    let mut resident = [0u8; 4096];
-    let end = (address - POOL_BASE + bytes).next_multiple_of(PAGE as u64);
-    let mut at = (address - POOL_BASE) & !(PAGE as u64 - 1);
-    while at < end {
-        let pages = ((end - at) / PAGE as u64).min(resident.len() as u64) as usize;
-        let start = image.wrapping_add(at as usize) as usize;
-        // SAFETY: the kernel writes one byte per page.
-        let failed = unsafe {
-            raw_syscall(libc::SYS_mincore, [start, pages * PAGE, resident.as_mut_ptr() as usize, 0, 0, 0])
-        };
-        // What the kernel does not say may be there.
-        if failed != 0 || resident[..pages].iter().any(|page| page & 1 != 0) {
-            return true;
-        }
-        at += (pages * PAGE) as u64;
-    }
-    false
 }
 
 /// Where records go, and how many more uneventful reads are allowed.
