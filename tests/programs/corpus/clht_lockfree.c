@@ -30,7 +30,6 @@
 //@ tier: slow
 //@ variant insertion-survives: -DBUG_INSERTION_SURVIVES
 //@ bug: recovery-wrong|stored-after-commit|recovery-trusts-volatile-state at claim
-//@ wrong check: names the end of the insertion, which is lost, and the claim only as what survives
 //@ tier: slow
 //@ variant all: -DBUG_ALL
 //@ tier: slow

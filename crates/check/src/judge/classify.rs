@@ -29,6 +29,8 @@ impl Facts {
     ) -> Facts {
         if self.lost.is_empty() {
             self.not_yet = self.next_store(recovered.state, recovered.reads);
+        } else if self.is_between_values(recovered.state, recovered.reads) {
+            self.crash_before_lost();
         }
         self.reads = reads(recovered, &self);
         self.cause = of(recovered.state, &self, recovered.reads, failure, sites);

@@ -151,6 +151,30 @@ impl Facts {
         after.next().map(|(index, record)| Access::of_record(crash.level, index, record))
     }
 
+    /// Is the only lost store one of a later value to what the survivor wrote, with nothing after it that recovery read?
+    /// Then memory is as a crash between the two leaves it, and nothing needs to be lost for that.
+    pub(crate) fn is_between_values(&self, state: &CrashState, reads: &[Read]) -> bool {
+        let (Some(survived), [lost]) = (&self.survived, &self.lost[..]) else { return false };
+        let Some(crash) = self.crashes.last().filter(|crash| crash.level == lost.level) else { return false };
+        let same = |access: &Access| (access.level, access.thread, access.address, access.bytes);
+        if self.lost_more > 0 || same(lost) != same(survived) || lost.index < survived.index {
+            return false;
+        }
+        let records = state.records(lost.level);
+        let read = ReadBytes::of(reads);
+        let mut after = records[..crash.at.min(records.len())].iter().skip(lost.index + 1);
+        !after.any(|record| is_store(record) && read.meets_record(record))
+    }
+
+    /// Tells the same state as that of a crash before the lost store, at which nothing is lost.
+    pub(crate) fn crash_before_lost(&mut self) {
+        self.not_yet = self.lost.pop();
+        self.lost_stores = 0;
+        if let (Some(crash), Some(next)) = (self.crashes.last_mut(), &self.not_yet) {
+            (crash.at, crash.site, crash.at_end) = (next.index, next.site, false);
+        }
+    }
+
     /// Facts that only mark these events of the recorded run as relevant.
     pub(crate) fn about_events(events: &[usize]) -> Facts {
         let lost = events.iter().map(|index| Access { index: *index, ..Access::default() }).collect();

@@ -340,7 +340,7 @@ impl Narrator<'_> {
     /// The explanation, in a sentence or two.
     fn cause(&self, facts: &Facts, reader: Option<&Window>) -> Option<String> {
         let at = |flush: &Instruction| short(&self.flush_place(flush));
-        let place = |access: &Access| short(&self.place(access.level, access.index, access.site));
+        let place = |access: &Access| self.place_of(access);
         let both = facts.lost.first().zip(facts.survived.as_ref());
         let named = both.map(|(lost, survived)| {
             // Objects without a name are already described by their place.
@@ -384,7 +384,10 @@ impl Narrator<'_> {
                 at(flush)
             ),
             (Cause::FlushedLate(flush), Some((lost, survived))) => {
-                format!("{lost} is flushed at {}, but {survived} is stored before that and may persist first", at(flush))
+                format!(
+                    "{lost} is flushed at {}, but {survived} is stored before that and may persist first",
+                    at(flush)
+                )
             }
             (Cause::WrongOrder { flush, .. }, Some((lost, survived))) => {
                 format!("{survived} is flushed and fenced before {lost} is flushed ({})", at(flush))
@@ -400,16 +403,32 @@ impl Narrator<'_> {
             ),
             (Cause::Torn { one_access: true }, Some((lost, survived))) => {
                 let whole = facts.lost.first().map(|it| self.whole(it)).unwrap_or_default();
-                let parts = if lost == survived { String::new() } else { format!("; here {survived} survives without {lost}") };
+                let parts = if lost == survived {
+                    String::new()
+                } else {
+                    format!("; here {survived} survives without {lost}")
+                };
                 format!("{whole} spans several cache lines, which persist independently of each other{parts}")
             }
             (Cause::Torn { one_access: false }, Some((lost, survived))) => {
                 format!("a crash can leave {survived} without {lost}, and recovery needs both or none")
             }
-            (Cause::StoredAfterCommit { .. }, _) if self.interrupted_call(facts).is_some() => {
+            _ => return self.cause_beyond_flushes(facts),
+        })
+    }
+
+    fn place_of(&self, access: &Access) -> String {
+        short(&self.place(access.level, access.index, access.site))
+    }
+
+    /// The explanation of what no flush changes.
+    fn cause_beyond_flushes(&self, facts: &Facts) -> Option<String> {
+        let place = |access: &Access| self.place_of(access);
+        Some(match &facts.cause {
+            Cause::StoredAfterCommit { .. } if self.interrupted_call(facts).is_some() => {
                 "what the call had stored until then survives, nothing is lost, and recovery cannot cope with it".into()
             }
-            (Cause::StoredAfterCommit { begun: Some(begun) }, _) => {
+            Cause::StoredAfterCommit { begun: Some(begun) } => {
                 let (last, next) = facts.survived.as_ref().zip(facts.not_yet.as_ref())?;
                 format!(
                     "between {} and {} the program has {} set: recovery finds it so after a crash at {}, and what it then \
@@ -420,17 +439,21 @@ impl Narrator<'_> {
                     place(last)
                 )
             }
-            (Cause::StoredAfterCommit { .. }, _) => {
+            Cause::StoredAfterCommit { .. } => {
                 let (last, next) = facts.survived.as_ref().zip(facts.not_yet.as_ref())?;
+                let (last_name, next_name) = (self.object(last), self.object(next));
+                let leaves = if last_name == next_name {
+                    format!("{last_name} as it is between them")
+                } else {
+                    format!("{last_name} without {next_name}")
+                };
                 format!(
-                    "a crash between {} and {} leaves {} without {}; nothing is lost, so no flush helps",
+                    "a crash between {} and {} leaves {leaves}; nothing is lost, so no flush helps",
                     place(last),
-                    place(next),
-                    self.object(last),
-                    self.object(next)
+                    place(next)
                 )
             }
-            (Cause::LockHeld { taken, released }, _) => {
+            Cause::LockHeld { taken, released } => {
                 let lost = if facts.lost.is_empty() { "" } else { ", or one that loses that," };
                 format!(
                     "it is taken at {} and given back at {}; after a crash in between{lost} no thread is left to give it \
@@ -439,10 +462,10 @@ impl Narrator<'_> {
                     place(released)
                 )
             }
-            (Cause::VolatileState(_), _) => {
+            Cause::VolatileState(_) => {
                 "the pointer was valid before the crash; memory that is not persistent is gone".into()
             }
-            (Cause::RecoveryWrong, _) => {
+            Cause::RecoveryWrong => {
                 "everything stored before the crash survives, and the program never changes what recovery read: \
                  recovery itself cannot cope with this state"
                     .into()
@@ -528,6 +551,12 @@ impl Narrator<'_> {
             }
             Cause::StoredAfterCommit { .. } => {
                 let next = facts.not_yet.as_ref().map(|it| self.object(it)).unwrap_or_default();
+                if next == survived {
+                    advice.push(format!(
+                        "let recovery finish or undo what the program was about when it had stored {next}"
+                    ));
+                    return advice;
+                }
                 advice.push(format!(
                     "store and persist {next} before {survived}; if both must change together, use a log or one \
                      aligned 8-byte store"
