@@ -68,7 +68,9 @@ impl Walk<'_, '_> {
                 None => Part { name: own, ty: Some(ty) },
             });
         }
-        let (distance, name, base) = self.nearest_pointer(state, at, depth)?;
+        let Some((distance, name, base)) = self.nearest_pointer(state, at, depth) else {
+            return self.some_element(state, at, bytes, depth);
+        };
         let target = self.ty(base);
         if target.bytes > 0 && distance >= target.bytes as i64 && !target.members.is_empty() {
             return None;
@@ -79,6 +81,28 @@ impl Walk<'_, '_> {
         Some(match member {
             Some((field, ty)) => Part { name: format!("{name}->{field}"), ty },
             None => Part { name: format!("*{name}"), ty: Some(base) },
+        })
+    }
+
+    /// An element, with an unknown index, of an array that has a name: `table->slots[..]`.
+    fn some_element(&mut self, state: &State, at: Address, bytes: Option<u64>, depth: u32) -> Option<Part> {
+        let mut array = at.element?;
+        while let Form::Plus(base, _) = self.explorer.expressions.form(array) {
+            array = base;
+        }
+        let Form::Element(base, _, scale) = self.explorer.expressions.form(array) else { return None };
+        // Bytes at a computed offset may be anything.
+        if scale.unsigned_abs() <= 1 {
+            return None;
+        }
+        let outer = self.explorer.expressions.address(base);
+        let start = Address { offset: at.offset, ..outer };
+        let part = self.part(state, start, bytes, depth)?;
+        let (first, last) = (part.name.rfind('[')?, part.name.rfind(']')?);
+        let of_outer = part.name[first + 1..last] != *"..";
+        of_outer.then(|| Part {
+            name: format!("{}[..]{}", &part.name[..first], &part.name[last + 1..]),
+            ty: part.ty,
         })
     }
 

@@ -9,6 +9,7 @@ use crate::dsa::FunctionGraph;
 use crate::event::{Names, Site};
 use crate::expression::{Address, Expression, Expressions, Form, Persistence};
 use crate::extent::Extents;
+use crate::guards::is_same_member;
 use crate::rules::{Condition, Model, RelatedPlace, Rule, Verdict, Verdicts};
 use crate::span::Span;
 use crashproof_findings::Sources;
@@ -196,10 +197,15 @@ impl Context<'_> {
 
     /// The program's name for memory, or else its expression in the source.
     fn named(&self, site: Site) -> Option<String> {
+        let written = || {
+            let place = self.program.place(site.place);
+            written_at(self.sources.get(&place.file)?.line(place.line)?, place.column)
+        };
         let name = match self.names.text(site.name) {
-            "" => {
-                let place = self.program.place(site.place);
-                written_at(self.sources.get(&place.file)?.line(place.line)?, place.column)?
+            "" => written()?,
+            // The source has the index.
+            name if name.contains("[..]") => {
+                written().filter(|written| is_same_member(written, name)).unwrap_or_else(|| name.to_owned())
             }
             name => name.to_owned(),
         };

@@ -342,9 +342,19 @@ impl Machine {
 
     /// A store to a record that an index already covers; whether that is wrong is decided at the end of the function. A
     /// later store elsewhere may be what really makes the record count.
-    pub(super) fn note_late(&mut self, context: &Context, site: Site, span: &Span, transaction: u32) {
+    pub(super) fn note_late(
+        &mut self,
+        context: &Context,
+        site: Site,
+        span: &Span,
+        value: Expression,
+        transaction: u32,
+    ) {
+        // A zero clears an element that counts no more, as the consumer of a ring does.
+        let clears = context.expressions.as_int(value) == Some(0);
         let covering = self.writes.iter().rev().find(|index| {
             transaction == 0
+                && !clears
                 && is_scalar(&index.span)
                 && index.span.at.element != span.at.element
                 && matches!(index.status, Status::Durable | Status::Pending(..))

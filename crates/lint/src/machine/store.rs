@@ -50,7 +50,7 @@ impl Machine {
         self.publish(context, site, &span, value, logged);
         self.note_index(context, site, &span, value, logged);
         self.note_overtaken(context, site, &span, value, logged);
-        self.note_late(context, site, &span, transaction);
+        self.note_late(context, site, &span, value, transaction);
         let overwrites = if transaction == 0 { self.overwritten(context, site, &span, value) } else { None };
         self.change();
         // Only the last store to a range can be lost.
