@@ -314,6 +314,20 @@ pub enum Error {
     },
 }
 
+/// Whether a name begins like a pattern, in which stars stand for anything.
+fn begins(name: &str, pattern: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return name.starts_with(pattern) };
+    let Some(after) = name.strip_prefix(first) else { return false };
+    let mut left = after;
+    rest.split('*').all(|part| match left.find(part) {
+        Some(at) => {
+            left = &left[at + part.len()..];
+            true
+        }
+        None => false,
+    })
+}
+
 /// The name of a function in a C header. File-local functions are mangled in C++ even if declared as C.
 /// to be C.
 fn as_in_c(name: &str) -> &str {
@@ -452,7 +466,7 @@ impl Apis {
     pub fn meaning(&self, name: &str) -> Option<&Meaning> {
         let name = as_in_c(name);
         self.exact.get(name).or_else(|| {
-            self.prefixes.iter().rev().find(|(prefix, _)| name.starts_with(prefix.as_str())).map(|(_, m)| m)
+            self.prefixes.iter().rev().find(|(prefix, _)| begins(name, prefix)).map(|(_, meaning)| meaning)
         })
     }
 

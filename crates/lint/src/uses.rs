@@ -112,7 +112,7 @@ impl Uses {
         is_flushed: impl Fn(PlaceId) -> bool,
     ) -> Option<Needless> {
         let members = self.stored_at.get(&place)?;
-        let main = program.defined().find(|id| program.function(*id).name == "main")?;
+        let main = *program.mains().first()?;
         // Recovery is a separate function: what `main` does first says nothing.
         if program.defined().any(|id| program.function(id).name == "recover") {
             return None;

@@ -251,7 +251,7 @@ impl Walk<'_, '_> {
     /// A path of the function succeeds: its resets count if all other successful paths make them, too. For `main`, the
     /// resets of any path count: that others do not read it earlier is known from elsewhere.
     pub(super) fn note_resets(&mut self, state: &State) {
-        if self.function.name == "main" {
+        if self.is_main {
             self.explorer.uses.resets.entry(self.id).or_default().extend(state.resets.iter());
             return;
         }

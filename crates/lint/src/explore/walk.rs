@@ -212,6 +212,8 @@ pub(super) struct Walk<'e, 'a> {
     pub(super) is_root: bool,
     /// `main`, or a thread's function: no code outside the program calls it and flushes later.
     pub(super) is_entry: bool,
+    /// A program begins here.
+    pub(super) is_main: bool,
     pub(super) steps: usize,
     pub(super) meetings: u32,
     /// Conditions of assertions.
@@ -242,8 +244,8 @@ impl<'e, 'a> Walk<'e, 'a> {
     fn new(explorer: &'e mut Explorer<'a>, id: FunctionId, is_root: bool) -> Self {
         let function = explorer.program.function(id);
         let shape = Shape::of(explorer.program, function);
-        let is_entry =
-            function.name == "main" || explorer.analysis.threads.iter().any(|thread| thread.runs == id);
+        let is_main = function.name == "main" || explorer.analysis.mains.contains(&id);
+        let is_entry = is_main || explorer.analysis.threads.iter().any(|thread| thread.runs == id);
         let mut walk = Walk {
             function,
             shape,
@@ -254,6 +256,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             eventful: FxHashSet::default(),
             is_root,
             is_entry,
+            is_main,
             steps: 0,
             meetings: 0,
             asserted: FxHashSet::default(),
