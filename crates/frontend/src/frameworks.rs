@@ -160,6 +160,8 @@ pub enum What {
     Flush,
     /// Writes back each line before the next store, as `clflush` does.
     FlushOrdered,
+    /// Writes back the pages of a range, as `msync` does.
+    FlushPages,
     /// Only records a write-back, which `drain` performs.
     Queue,
     /// Waits for flushes, not for what is queued.
@@ -573,6 +575,7 @@ fn describe(effect: &Effect) -> String {
         What::StoreNonTemporal => "stores past the cache",
         What::Flush => "flushes",
         What::FlushOrdered => "flushes, in order with later stores",
+        What::FlushPages => "flushes pages",
         What::Queue => "queues for flushing",
         What::Fence => "waits for flushes",
         What::Drain => "flushes what is queued and waits",
@@ -661,6 +664,7 @@ fn check(effect: &Effect) -> Result<(), String> {
             | What::StoreNonTemporal
             | What::Flush
             | What::FlushOrdered
+            | What::FlushPages
             | What::Queue
             | What::Log
             | What::LogAndStore

@@ -357,6 +357,7 @@ fn described(graph: &mut FunctionGraph, this: Operand, meaning: &Meaning, argume
                 | What::StoreNonTemporal
                 | What::Flush
                 | What::FlushOrdered
+                | What::FlushPages
                 | What::Queue
                 | What::Log
                 | What::LogAndStore

@@ -49,6 +49,8 @@ pub(super) struct State {
     pub(super) rounds: Rc<BTreeMap<u32, (u32, Vec<u64>)>>,
     /// Members of persistent structures to which the path assigned a constant.
     pub(super) resets: Rc<FxHashSet<Member>>,
+    /// Members that the path read.
+    pub(super) reads: Rc<FxHashSet<Member>>,
 }
 
 /// Walks all functions of a program.
@@ -329,6 +331,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             from: u32::MAX,
             rounds: Rc::default(),
             resets: Rc::default(),
+            reads: Rc::default(),
         };
         self.pending.insert((0, 0), vec![state]);
         while let Some(((_, block), states)) = self.pending.pop_first() {
