@@ -103,7 +103,8 @@ impl Shape {
                 }
             }
         }
-        let mut shape = Shape { rank, loops, flush_loops: FxHashMap::default(), exits: FxHashMap::default(), successors };
+        let mut shape =
+            Shape { rank, loops, flush_loops: FxHashMap::default(), exits: FxHashMap::default(), successors };
         shape.exits = shape
             .loops
             .iter()
@@ -124,7 +125,9 @@ impl Shape {
     /// do not depend on the condition.
     pub(crate) fn is_reached_either_way(&self, branch: u32, block: u32) -> bool {
         self.is_behind_loop(branch, block)
-            || self.successors[branch as usize].iter().all(|side| self.reached(*side, branch).contains(&block))
+            || self.successors[branch as usize]
+                .iter()
+                .all(|side| self.reached(*side, branch).contains(&block))
     }
 
     /// Whether a block comes behind a loop that a branch ends: it is reached sooner or later, however often the loop runs.

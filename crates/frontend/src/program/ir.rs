@@ -492,7 +492,9 @@ impl Program {
         self.function(main).instructions.iter().find_map(|instruction| {
             let Op::Call { callee: Callee::Direct(called), arguments } = &instruction.op else { return None };
             match arguments.first() {
-                Some(Operand::Function(own)) if self.function(*called).readable.starts_with(RUST_START) => Some(*own),
+                Some(Operand::Function(own)) if self.function(*called).readable.starts_with(RUST_START) => {
+                    Some(*own)
+                }
                 _ => None,
             }
         })

@@ -295,15 +295,15 @@ impl Machine {
         });
     }
 
-    /// Whether a record is a new one when something is stored to it: a counter has passed it, as that of an allocator does.
+    /// Whether a record is a new one when something is stored to it: an allocator that counts in bytes has just passed it.
     pub(super) fn is_allocated(&self, all: &Expressions, record: &Span) -> bool {
-        record.at.element.is_some()
-            && self.writes.iter().any(|write| {
-                write.span.at.element != record.at.element
-                    && is_scalar(&write.span)
-                    && is_computed(all, write.value)
-                    && covers(all, write.value, record)
-            })
+        let indices = indices(all, record.at.element);
+        self.writes.iter().any(|write| {
+            write.span.at.element != record.at.element
+                && is_scalar(&write.span)
+                && matches!(all.form(write.value), Form::Plus(number, more)
+                    if indices.contains(&(number, 1)) && (0..more).contains(&record.at.offset))
+        })
     }
 
     /// Whether a range belongs to a new record: what it refers to counts only once something refers to the record.
