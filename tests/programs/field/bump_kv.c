@@ -5,10 +5,11 @@
 //@ prove: skip (verified by running it, after 15 s of unrolling)
 //@ variant plain:
 //@ check: clean
-//@ lint: clean
+//@ lint: unknown (`main`)
 //@ variant header-flushed: -DHEADER_FLUSHED
 //@ check: recovery-fails at value
 //@ lint: publish-before-persist at name
+//@ lint: unknown (`main`)
 #include <fcntl.h>
 #include <immintrin.h>
 #include <stdint.h>
