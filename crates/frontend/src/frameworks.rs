@@ -160,6 +160,8 @@ pub enum What {
     Flush,
     /// Writes back each line before the next store, as `clflush` does.
     FlushOrdered,
+    /// Writes back the pages of a range, as `msync` does.
+    FlushPages,
     /// Only records a write-back, which `drain` performs.
     Queue,
     /// Waits for flushes, not for what is queued.
@@ -314,6 +316,20 @@ pub enum Error {
     },
 }
 
+/// Whether a name begins like a pattern, in which stars stand for anything.
+fn begins(name: &str, pattern: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return name.starts_with(pattern) };
+    let Some(after) = name.strip_prefix(first) else { return false };
+    let mut left = after;
+    rest.split('*').all(|part| match left.find(part) {
+        Some(at) => {
+            left = &left[at + part.len()..];
+            true
+        }
+        None => false,
+    })
+}
+
 /// The name of a function in a C header. File-local functions are mangled in C++ even if declared as C.
 /// to be C.
 fn as_in_c(name: &str) -> &str {
@@ -452,7 +468,7 @@ impl Apis {
     pub fn meaning(&self, name: &str) -> Option<&Meaning> {
         let name = as_in_c(name);
         self.exact.get(name).or_else(|| {
-            self.prefixes.iter().rev().find(|(prefix, _)| name.starts_with(prefix.as_str())).map(|(_, m)| m)
+            self.prefixes.iter().rev().find(|(prefix, _)| begins(name, prefix)).map(|(_, meaning)| meaning)
         })
     }
 
@@ -559,6 +575,7 @@ fn describe(effect: &Effect) -> String {
         What::StoreNonTemporal => "stores past the cache",
         What::Flush => "flushes",
         What::FlushOrdered => "flushes, in order with later stores",
+        What::FlushPages => "flushes pages",
         What::Queue => "queues for flushing",
         What::Fence => "waits for flushes",
         What::Drain => "flushes what is queued and waits",
@@ -647,6 +664,7 @@ fn check(effect: &Effect) -> Result<(), String> {
             | What::StoreNonTemporal
             | What::Flush
             | What::FlushOrdered
+            | What::FlushPages
             | What::Queue
             | What::Log
             | What::LogAndStore

@@ -37,6 +37,8 @@ pub(crate) enum Kind {
     Flush {
         span: Span,
         class: Class,
+        /// Whole pages are written back, as by `msync`, and not just lines.
+        pages: bool,
     },
     Queue {
         span: Span,

@@ -67,7 +67,14 @@ fn flushed(program: &Program, apis: &Apis) -> Option<PlaceId> {
             Op::Flush { .. } => true,
             Op::Call { callee: Callee::Direct(called), .. } => {
                 apis.meaning(&program.function(*called).name).is_some_and(|meaning| {
-                    let marks = [What::Flush, What::FlushOrdered, What::Queue, What::Log, What::LogAndStore];
+                    let marks = [
+                        What::Flush,
+                        What::FlushOrdered,
+                        What::FlushPages,
+                        What::Queue,
+                        What::Log,
+                        What::LogAndStore,
+                    ];
                     meaning.effects.iter().any(|effect| marks.contains(&effect.what))
                 })
             }

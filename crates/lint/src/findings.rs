@@ -62,7 +62,7 @@ pub(crate) fn findings(program: &Program, explorer: &Explorer) -> (Vec<Finding>,
                 verdicts.satisfied.contains_key(&key) && !verdicts.violations.contains_key(&key)
             })
         {
-            found.level = if why == Needless::ResetAtStart { Level::Note } else { Level::Warning };
+            found.level = if why == Needless::OnlyCounted { Level::Warning } else { Level::Note };
             found.message.push_str(&format!("; {}", why.describe()));
         }
         all.push(found);

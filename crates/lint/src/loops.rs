@@ -47,6 +47,8 @@ pub(crate) struct Shape {
     pub(crate) rank: Vec<Option<u32>>,
     pub(crate) loops: FxHashMap<u32, Loop>,
     pub(crate) flush_loops: FxHashMap<u32, FlushLoop>,
+    /// Blocks that end a loop when what it counts with, or walks along, gets there; and the header of the loop.
+    exits: FxHashMap<u32, u32>,
     successors: Vec<Vec<u32>>,
 }
 
@@ -101,7 +103,14 @@ impl Shape {
                 }
             }
         }
-        let mut shape = Shape { rank, loops, flush_loops: FxHashMap::default(), successors };
+        let mut shape =
+            Shape { rank, loops, flush_loops: FxHashMap::default(), exits: FxHashMap::default(), successors };
+        shape.exits = shape
+            .loops
+            .iter()
+            .flat_map(|(header, a_loop)| a_loop.blocks.iter().map(move |block| (*block, *header)))
+            .filter(|(block, header)| shape.is_exit(function, *block, *header))
+            .collect();
         shape.flush_loops = shape
             .loops
             .iter()
@@ -115,7 +124,32 @@ impl Shape {
     /// Whether a block is reached on either side of another one's branch without returning to the branch: its effects
     /// do not depend on the condition.
     pub(crate) fn is_reached_either_way(&self, branch: u32, block: u32) -> bool {
-        self.successors[branch as usize].iter().all(|side| self.reached(*side, branch).contains(&block))
+        self.is_behind_loop(branch, block)
+            || self.successors[branch as usize]
+                .iter()
+                .all(|side| self.reached(*side, branch).contains(&block))
+    }
+
+    /// Whether a block comes behind a loop that a branch ends: it is reached sooner or later, however often the loop runs.
+    fn is_behind_loop(&self, branch: u32, block: u32) -> bool {
+        let Some(header) = self.exits.get(&branch) else { return false };
+        let inside = &self.loops[header].blocks;
+        !inside.contains(&block)
+            && self.successors[branch as usize]
+                .iter()
+                .filter(|side| !inside.contains(side))
+                .any(|side| self.reached(*side, branch).contains(&block))
+    }
+
+    /// Whether a block decides whether a loop goes on, by something that changes in each round. A loop that waits for memory
+    /// to change is left only if it does.
+    fn is_exit(&self, function: &Function, block: u32, header: u32) -> bool {
+        let inside = &self.loops[&header].blocks;
+        let Op::Branch { condition, .. } = function.terminator(block).op else { return false };
+        let sides = &self.successors[block as usize];
+        sides.iter().any(|side| !inside.contains(side))
+            && sides.iter().any(|side| inside.contains(side))
+            && depends_on_round(function, condition, function.blocks[header as usize].start, 4)
     }
 
     /// The blocks reachable from one side of a branch without returning to the branch.
@@ -128,6 +162,22 @@ impl Shape {
             }
         }
         seen
+    }
+}
+
+/// Whether a value is computed from one that the loop whose header begins at an instruction changes in each round, other than
+/// by loading it from memory at an address that is.
+fn depends_on_round(function: &Function, value: Operand, header: u32, depth: u32) -> bool {
+    let Some((number, op)) = instruction(function, value).filter(|_| depth > 0) else { return false };
+    let of = |operand: &Operand| depends_on_round(function, *operand, header, depth - 1);
+    match op {
+        // The phis of a block come first.
+        Op::Phi { .. } if number >= header => {
+            (header..=number).all(|at| matches!(function.instructions[at as usize].op, Op::Phi { .. }))
+        }
+        Op::Copy { value } => of(value),
+        Op::Compare { left, right, .. } | Op::Arithmetic { left, right, .. } => of(left) || of(right),
+        _ => false,
     }
 }
 

@@ -44,6 +44,14 @@ impl Span {
         }
     }
 
+    /// The pages that contain it, if its object begins one and it lies at a known place.
+    pub(crate) fn in_pages(self) -> Span {
+        const PAGE: i64 = 4096;
+        let Some((start, end)) = self.bytes().filter(|_| self.at.element.is_none()) else { return self };
+        let (start, end) = (start.div_euclid(PAGE) * PAGE, (end + PAGE - 1).div_euclid(PAGE) * PAGE);
+        Span { at: Address { offset: start, ..self.at }, length: Length::Known(end.abs_diff(start)) }
+    }
+
     /// Whether ranges of the same object can be compared by their offsets.
     fn comparable(&self, other: &Span) -> bool {
         self.at.object == other.at.object && self.at.element == other.at.element

@@ -34,6 +34,7 @@ pub(crate) enum Put {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Needless {
     ResetAtStart,
+    RedoneAtStart,
     OnlyCounted,
 }
 
@@ -41,6 +42,7 @@ impl Needless {
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Needless::ResetAtStart => "the program resets it at start, before it reads it",
+            Needless::RedoneAtStart => "every start of the program stores the same, before anything locks it",
             Needless::OnlyCounted => "the program only counts with it, and nothing else depends on it",
         }
     }
@@ -68,6 +70,10 @@ pub(crate) struct Uses {
     copied: FxHashSet<String>,
     /// Members that a function may read without resetting them first.
     pub(crate) read_first: FxHashMap<FunctionId, FxHashSet<Member>>,
+    /// Stores of constants that a function makes before it reads what it stores to, and whether some call of it, or some
+    /// path to it, makes that untrue.
+    redone: FxHashMap<FunctionId, FxHashSet<PlaceId>>,
+    not_redone: FxHashSet<PlaceId>,
     /// Members that a function resets on all paths on which it succeeds.
     pub(crate) resets: FxHashMap<FunctionId, FxHashSet<Member>>,
 }
@@ -103,6 +109,36 @@ impl Uses {
         }
     }
 
+    /// A function makes a store of a constant. Whether `main` does so too depends on its calls.
+    pub(crate) fn redone(&mut self, by: FunctionId, place: PlaceId, but_not_always: bool) {
+        self.redone.entry(by).or_default().insert(place);
+        if but_not_always {
+            self.not_redone.insert(place);
+        }
+    }
+
+    pub(crate) fn redone_in(&self, function: FunctionId) -> Option<Vec<PlaceId>> {
+        self.redone.get(&function).map(|places| places.iter().copied().collect())
+    }
+
+    pub(crate) fn members_stored_at(&self, place: PlaceId) -> impl Iterator<Item = Member> + '_ {
+        self.stored_at.get(&place).into_iter().flatten().copied()
+    }
+
+    /// Whether a store at a place releases locks whenever the program starts. Locks are members that are read only in
+    /// order to change them at once: what a crash leaves in them means nothing, because nobody holds them.
+    fn is_lock_released_at_start(&self, program: &Program, place: PlaceId, main: FunctionId) -> bool {
+        let is_exchange = |(id, number): &At| {
+            matches!(program.function(*id).instructions[*number as usize].op, Op::Locked { .. })
+        };
+        let mut loads = self.members_stored_at(place).filter_map(|member| self.loads.get(&member)).flatten();
+        let first = loads.next();
+        self.redone.get(&main).is_some_and(|places| places.contains(&place))
+            && !self.not_redone.contains(&place)
+            && first.is_some_and(is_exchange)
+            && loads.all(is_exchange)
+    }
+
     /// Why a store at a place needs no flush; `None` if it does, as far as known. `is_flushed` says whether a store is
     /// always written back: code that does so in one place considers it important.
     pub(crate) fn needless(
@@ -112,10 +148,13 @@ impl Uses {
         is_flushed: impl Fn(PlaceId) -> bool,
     ) -> Option<Needless> {
         let members = self.stored_at.get(&place)?;
-        let main = program.defined().find(|id| program.function(*id).name == "main")?;
+        let main = *program.mains().first()?;
         // Recovery is a separate function: what `main` does first says nothing.
         if program.defined().any(|id| program.function(id).name == "recover") {
             return None;
+        }
+        if self.is_lock_released_at_start(program, place, main) {
+            return Some(Needless::RedoneAtStart);
         }
         let copied = self
             .members

@@ -5,7 +5,6 @@
 //@ flags lint: --pm-heap
 //@ flags check: --pm-heap
 //@ variant correct:
-//@ wrong lint: recovery clears a lock word and need not write it back: the next recovery clears it again
 //@ variant epoch-not-flushed: -DBUG_EPOCH_NOT_FLUSHED
 //@ bug: never-flushed at epoch
 //@ like: PSan.22

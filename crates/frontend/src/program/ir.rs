@@ -45,6 +45,9 @@ pub fn names_a_lambda(function: &str) -> bool {
     function.contains("::$_") || function.contains("'lambda")
 }
 
+/// What calls a Rust program's `fn main`.
+const RUST_START: &str = "std::rt::lang_start";
+
 /// A whole program.
 #[derive(Default, Debug)]
 pub struct Program {
@@ -475,6 +478,26 @@ impl Program {
     /// All functions with code.
     pub fn defined(&self) -> impl Iterator<Item = FunctionId> + '_ {
         (0..self.functions.len() as u32).map(FunctionId).filter(|id| self.function(*id).is_defined())
+    }
+
+    /// Where programs begin: `main`, or the function that it hands to the runtime of Rust. Several sources may define one.
+    #[must_use]
+    pub fn mains(&self) -> Vec<FunctionId> {
+        let all = self.defined().filter(|id| self.function(*id).name == "main");
+        all.map(|id| self.started_by_rust(id).unwrap_or(id)).collect()
+    }
+
+    /// The `fn main` that a `main` made by rustc starts.
+    fn started_by_rust(&self, main: FunctionId) -> Option<FunctionId> {
+        self.function(main).instructions.iter().find_map(|instruction| {
+            let Op::Call { callee: Callee::Direct(called), arguments } = &instruction.op else { return None };
+            match arguments.first() {
+                Some(Operand::Function(own)) if self.function(*called).readable.starts_with(RUST_START) => {
+                    Some(*own)
+                }
+                _ => None,
+            }
+        })
     }
 
     /// The member of a type at an offset, in source notation, and its type: the innermost one, or the one with exactly

@@ -29,6 +29,8 @@ pub(crate) struct Analysis {
     pub(crate) constructors: FxHashMap<FunctionId, u32>,
     pub(crate) calls_itself: FxHashSet<FunctionId>,
     pub(crate) threads: Vec<Thread>,
+    /// Where programs begin.
+    pub(crate) mains: Vec<FunctionId>,
     /// Functions whose graph is missing some callees.
     pub(crate) too_large: Vec<FunctionId>,
 }
@@ -184,6 +186,9 @@ impl Analysis {
             }
         }
         called.extend(&handed_on);
+        // What a runtime starts is an entry point, although it is passed to a function of the program.
+        let mains = program.mains();
+        called.retain(|id| !mains.contains(id));
         let elsewhere = inlined_elsewhere(program, apis);
         handed_on.retain(|id| !elsewhere.contains(id));
         let runs = |id: &FunctionId| threads.iter().any(|thread| thread.runs == *id);
@@ -198,6 +203,7 @@ impl Analysis {
             constructors,
             calls_itself,
             threads,
+            mains,
             too_large: Vec::new(),
         };
         analysis.bottom_up(program, &calls);

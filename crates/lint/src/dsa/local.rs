@@ -223,6 +223,12 @@ fn one(program: &Program, apis: &Apis, owner: &Function, graph: &mut FunctionGra
         }
         Op::Call { callee: Callee::Direct(called), arguments } => {
             let function = program.function(*called);
+            // Whether unknown code is passed persistent memory may be known to callers only.
+            if !function.is_defined() {
+                arguments.iter().filter(|argument| is_value(**argument)).for_each(|argument| {
+                    graph.value(*argument);
+                });
+            }
             if let Some(meaning) = apis.meaning(&function.name) {
                 described(graph, this, meaning, arguments);
                 if mapping::is_shared_file(program, apis, owner, op) {
@@ -254,6 +260,7 @@ fn access(graph: &mut FunctionGraph, this: Operand, op: &Op) {
             let pointee = graph.graph.pointee(address);
             let value = graph.value(*value);
             graph.graph.unify(pointee, value);
+            exchanged(graph, this, op, pointee);
         }
         // No pointer is stored, but the target of the store is known.
         Op::Store { address, .. }
@@ -264,6 +271,19 @@ fn access(graph: &mut FunctionGraph, this: Operand, op: &Op) {
             graph.value(*address);
         }
         Op::Bulk { target, source: Some(source), .. } => copy(graph, *target, *source),
+        _ => {}
+    }
+}
+
+/// The result of a locked instruction is what memory held before; that of a compare-exchange is a pair with it.
+fn exchanged(graph: &mut FunctionGraph, this: Operand, op: &Op, before: Cell) {
+    match op {
+        Op::Locked { expected: Some(_), .. } => {
+            let pair = graph.value(this);
+            let member = graph.graph.pointee(in_aggregate(pair, 0));
+            graph.graph.unify(member, before);
+        }
+        Op::Locked { expected: None, .. } => define(graph, this, before),
         _ => {}
     }
 }
@@ -284,6 +304,11 @@ fn copy(graph: &mut FunctionGraph, target: Operand, source: Operand) {
     }
 }
 
+/// A structure in registers, such as a returned pair, is represented like one in memory: its members are fields.
+fn in_aggregate(aggregate: Cell, index: u32) -> Cell {
+    Cell { node: aggregate.node, offset: aggregate.offset + i64::from(index) * 8 }
+}
+
 /// Pointers that are computed from others.
 fn computed(graph: &mut FunctionGraph, this: Operand, op: &Op) {
     match op {
@@ -300,6 +325,19 @@ fn computed(graph: &mut FunctionGraph, this: Operand, op: &Op) {
             (false, true) => join(graph, this, *right),
             _ => {}
         },
+        Op::Extract { aggregate, index } if is_value(*aggregate) => {
+            let aggregate = graph.value(*aggregate);
+            let member = graph.graph.pointee(in_aggregate(aggregate, *index));
+            define(graph, this, member);
+        }
+        Op::Insert { aggregate, value, index } => {
+            join(graph, this, *aggregate);
+            if is_value(*value) {
+                let (aggregate, value) = (graph.value(this), graph.value(*value));
+                let member = graph.graph.pointee(in_aggregate(aggregate, *index));
+                graph.graph.unify(member, value);
+            }
+        }
         Op::Copy { value } => join(graph, this, *value),
         Op::Phi { incoming } => incoming.iter().for_each(|(_, value)| join(graph, this, *value)),
         Op::Select { yes, no, .. } => {
@@ -319,6 +357,7 @@ fn described(graph: &mut FunctionGraph, this: Operand, meaning: &Meaning, argume
                 | What::StoreNonTemporal
                 | What::Flush
                 | What::FlushOrdered
+                | What::FlushPages
                 | What::Queue
                 | What::Log
                 | What::LogAndStore

@@ -6,7 +6,7 @@ use px86::LINE_BYTES;
 
 use super::walk::{COUNTED, EXHAUSTED, State, Walk};
 use crate::event::Kind;
-use crate::expression::{Expression, Form, LAST_ERROR, NOTHING, Persistence};
+use crate::expression::{Address, Expression, Form, LAST_ERROR, NOTHING, Persistence};
 use crashproof_frontend::frameworks::What;
 use crashproof_frontend::program::ir::{Arithmetic, Callee, Compare, Op};
 
@@ -42,6 +42,9 @@ impl Walk<'_, '_> {
                 }
             }
         }
+        if self.is_null_but_used(state, fact) {
+            return Some(!holds);
+        }
         // A value equal to one constant is not equal to another.
         if let Form::Comparison(Compare::Eq, left, right) = self.explorer.expressions.form(fact)
             && self.explorer.expressions.as_int(right).is_some()
@@ -56,6 +59,20 @@ impl Walk<'_, '_> {
             }
         }
         self.masked_truth(state, fact).map(|truth| truth == holds)
+    }
+
+    /// Whether a fact says that an address is null, although the path has stored there: it would not have got this far.
+    fn is_null_but_used(&self, state: &State, fact: Expression) -> bool {
+        let expressions = &self.explorer.expressions;
+        let Form::Comparison(Compare::Eq, address, zero) = expressions.form(fact) else { return false };
+        if expressions.as_int(zero) != Some(0) {
+            return false;
+        }
+        let at = expressions.address(address);
+        let first = Address { object: at.object, element: None, offset: i64::MIN };
+        let mut known = state.memory.range(first..).take_while(|(known, _)| known.object == at.object);
+        // What only some of several joined paths stored is not known.
+        known.any(|(known, (_, value))| known.element == at.element && known.offset >= 0 && *value != NOTHING)
     }
 
     /// Whether a value means failure on a path: by itself, or because the path took the error branch.

@@ -187,7 +187,7 @@ impl Walk<'_, '_> {
                     self.described_store(state, call, effect, &target);
                 }
                 What::Clobber => self.clobber(state, &target),
-                What::Flush | What::FlushOrdered | What::Queue | What::Log => {
+                What::Flush | What::FlushOrdered | What::FlushPages | What::Queue | What::Log => {
                     self.described_flush(state, call, effect.what, &target);
                 }
                 what => {
@@ -271,10 +271,11 @@ impl Walk<'_, '_> {
             }
             What::Log if !is_persistent => Kind::Unknown { objects: Vec::new(), code: UnknownCode::Library },
             _ if !is_persistent => Kind::Elsewhere,
-            What::FlushOrdered => Kind::Flush { span, class: Class::Flush },
+            What::FlushOrdered => Kind::Flush { span, class: Class::Flush, pages: false },
+            What::FlushPages => Kind::Flush { span, class: Class::FlushOpt, pages: true },
             What::Queue => Kind::Queue { span },
             What::Log => Kind::Log { span },
-            _ => Kind::Flush { span, class: Class::FlushOpt },
+            _ => Kind::Flush { span, class: Class::FlushOpt, pages: false },
         };
         self.emit(state, kind, call.place);
     }

@@ -23,7 +23,7 @@ impl Walk<'_, '_> {
                 } else if !self.is_in_flush_loop(number) {
                     // The instruction accepts any address within a line.
                     let span = self.span(address, Length::Known(1));
-                    self.emit(state, Kind::Flush { span, class: *class }, place);
+                    self.emit(state, Kind::Flush { span, class: *class, pages: false }, place);
                 }
             }
             Op::Fence { class } => {
@@ -91,6 +91,6 @@ impl Walk<'_, '_> {
         };
         let span = self.span(start, length);
         let place = self.function.instructions[flushes.flush as usize].place;
-        self.emit(state, Kind::Flush { span, class: flushes.class }, place);
+        self.emit(state, Kind::Flush { span, class: flushes.class, pages: false }, place);
     }
 }

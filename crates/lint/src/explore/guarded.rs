@@ -177,6 +177,19 @@ impl Walk<'_, '_> {
         all
     }
 
+    /// Those that this function's own branches ask for.
+    pub(super) fn own_guards(&mut self, state: &State) -> Vec<Expression> {
+        let own: Vec<Expression> =
+            state.facts.keys().filter(|fact| self.branches.contains_key(fact)).copied().collect();
+        let mut contents = Vec::new();
+        for fact in own {
+            self.explorer.expressions.contents(fact, &mut contents);
+        }
+        let mut guards: Vec<Expression> = self.guards(state).into_iter().map(|guard| guard.content).collect();
+        guards.retain(|guard| contents.contains(guard));
+        guards
+    }
+
     /// A branch on a condition that compares a checksum.
     pub(super) fn note_validation(&mut self, state: &State, condition: Expression) {
         if condition == NOTHING {

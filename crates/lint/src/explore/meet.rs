@@ -139,6 +139,9 @@ impl Walk<'_, '_> {
         if target.resets != other.resets {
             Rc::make_mut(&mut target.resets).retain(|member| other.resets.contains(member));
         }
+        if !Rc::ptr_eq(&target.reads, &other.reads) && !other.reads.is_subset(&target.reads) {
+            Rc::make_mut(&mut target.reads).extend(other.reads.iter());
+        }
         if target.trace != other.trace {
             Rc::make_mut(&mut target.machine).meet(&other.machine);
         }

@@ -29,6 +29,7 @@ mod masked;
 mod meet;
 mod naming;
 mod reach;
+mod redone;
 mod replay;
 mod slice;
 mod step;

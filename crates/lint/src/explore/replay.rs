@@ -14,20 +14,20 @@ impl Walk<'_, '_> {
     /// The states after a call, one per feasible way through the callee.
     pub(super) fn replay(
         &mut self,
-        state: State,
+        mut state: State,
         call: &Call,
         summary: &Summary,
         callee: FunctionId,
     ) -> Vec<State> {
         self.steps += (summary.alignments.len() + summary.loaded.len() + summary.extents.len()) / 16;
         let visit = self.visit(&state);
+        self.note_uses_of(&mut state, callee, call.values);
         let mut here = Translation::new(&state, call, visit, callee);
         self.take_over_objects(&mut here, summary);
         self.take_over_extents(&mut here, summary);
         let wrapper = is_wrapper(summary);
         self.note_callee(&state, callee);
         self.note_handed(&state, callee, call.values);
-        self.note_uses_of(&state, callee);
         let mut after = Vec::new();
         for (way, mut next) in self.possible_ways(&mut here, summary) {
             let mut here = Translation::new(&state, call, visit, callee);

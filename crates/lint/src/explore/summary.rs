@@ -119,7 +119,7 @@ impl Walk<'_, '_> {
 
     /// If every path returns what usually means failure, or in the function of a thread, it means nothing.
     fn disregard_uniform_failure(&mut self) {
-        let is_thread = self.is_entry && self.function.name != "main";
+        let is_thread = self.is_entry && !self.is_main;
         if is_thread || self.ways.iter().all(|way| way.exit) {
             self.ends.iter_mut().for_each(|(_, exit, _)| *exit = Exit::Normal);
             self.ways.iter_mut().for_each(|way| way.exit = false);

@@ -100,7 +100,7 @@ impl Walk<'_, '_> {
     }
 
     /// A path loads from persistent memory.
-    pub(super) fn note_load(&mut self, state: &State, address: Expression, bytes: u64, number: u32) {
+    pub(super) fn note_load(&mut self, state: &mut State, address: Expression, bytes: u64, number: u32) {
         if address == NOTHING || self.persistence(address) == Persistence::No {
             return;
         }
@@ -110,7 +110,7 @@ impl Walk<'_, '_> {
         self.loads_member(state, address, (self.id, number), bytes);
     }
 
-    fn loads_member(&mut self, state: &State, address: Expression, at: At, bytes: u64) {
+    fn loads_member(&mut self, state: &mut State, address: Expression, at: At, bytes: u64) {
         let members = self.members_at(state, address);
         if members.is_empty() {
             if self.explorer.expressions.address(address).element.is_some() {
@@ -125,6 +125,7 @@ impl Walk<'_, '_> {
             return;
         }
         let is_reset = members.iter().all(|member| state.resets.contains(member));
+        Self::note_read(state, &members);
         for member in members {
             self.explorer.uses.load(member, at);
             if !is_reset {
@@ -154,6 +155,9 @@ impl Walk<'_, '_> {
         let members = self.members_at(state, address);
         if members.is_empty() && self.is_of_callers(address) {
             self.leave_to_callers(address, access, put);
+        }
+        if put == Put::Constant && !members.is_empty() {
+            self.note_redone(state, address, place, &members);
         }
         for member in members {
             self.explorer.uses.store(member, place, at, put, bytes);
@@ -219,11 +223,13 @@ impl Walk<'_, '_> {
     }
 
     /// The path calls a function: everything that reads first is read here, unless it was reset before.
-    pub(super) fn note_uses_of(&mut self, state: &State, callee: FunctionId) {
+    pub(super) fn note_uses_of(&mut self, state: &mut State, callee: FunctionId, values: &[Expression]) {
+        self.note_redone_by(state, callee, values);
         let Some(read) = self.explorer.uses.read_first.get(&callee) else { return };
         let read: Vec<Member> =
             read.iter().filter(|member| !state.resets.contains(member)).copied().collect();
         if !read.is_empty() {
+            Self::note_read(state, &read);
             self.explorer.uses.read_first.entry(self.id).or_default().extend(read);
         }
     }
@@ -251,7 +257,7 @@ impl Walk<'_, '_> {
     /// A path of the function succeeds: its resets count if all other successful paths make them, too. For `main`, the
     /// resets of any path count: that others do not read it earlier is known from elsewhere.
     pub(super) fn note_resets(&mut self, state: &State) {
-        if self.function.name == "main" {
+        if self.is_main {
             self.explorer.uses.resets.entry(self.id).or_default().extend(state.resets.iter());
             return;
         }

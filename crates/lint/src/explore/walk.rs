@@ -49,6 +49,8 @@ pub(super) struct State {
     pub(super) rounds: Rc<BTreeMap<u32, (u32, Vec<u64>)>>,
     /// Members of persistent structures to which the path assigned a constant.
     pub(super) resets: Rc<FxHashSet<Member>>,
+    /// Members that the path read.
+    pub(super) reads: Rc<FxHashSet<Member>>,
 }
 
 /// Walks all functions of a program.
@@ -212,6 +214,8 @@ pub(super) struct Walk<'e, 'a> {
     pub(super) is_root: bool,
     /// `main`, or a thread's function: no code outside the program calls it and flushes later.
     pub(super) is_entry: bool,
+    /// A program begins here.
+    pub(super) is_main: bool,
     pub(super) steps: usize,
     pub(super) meetings: u32,
     /// Conditions of assertions.
@@ -242,8 +246,8 @@ impl<'e, 'a> Walk<'e, 'a> {
     fn new(explorer: &'e mut Explorer<'a>, id: FunctionId, is_root: bool) -> Self {
         let function = explorer.program.function(id);
         let shape = Shape::of(explorer.program, function);
-        let is_entry =
-            function.name == "main" || explorer.analysis.threads.iter().any(|thread| thread.runs == id);
+        let is_main = function.name == "main" || explorer.analysis.mains.contains(&id);
+        let is_entry = is_main || explorer.analysis.threads.iter().any(|thread| thread.runs == id);
         let mut walk = Walk {
             function,
             shape,
@@ -254,6 +258,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             eventful: FxHashSet::default(),
             is_root,
             is_entry,
+            is_main,
             steps: 0,
             meetings: 0,
             asserted: FxHashSet::default(),
@@ -326,6 +331,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             from: u32::MAX,
             rounds: Rc::default(),
             resets: Rc::default(),
+            reads: Rc::default(),
         };
         self.pending.insert((0, 0), vec![state]);
         while let Some(((_, block), states)) = self.pending.pop_first() {

@@ -75,17 +75,22 @@ impl Context<'_> {
         self.is_entry && self.cell(object).is_some_and(|cell| self.graph.graph.flags(cell).surely_declared())
     }
 
+    /// Whether an object begins a page. Files are mapped at page boundaries.
+    pub(super) fn begins_page(&self, object: Expression) -> bool {
+        match self.expressions.form(object) {
+            Form::Mapped(_) => true,
+            Form::Content(variable) if self.is_base(variable) => true,
+            Form::Content(_) | Form::Parameter(_) => {
+                self.cell(object).is_some_and(|cell| self.graph.graph.begins_page(cell))
+            }
+            _ => false,
+        }
+    }
+
     pub(super) fn alignment(&self, object: Expression) -> u64 {
         match self.expressions.form(object) {
             Form::Global(id) => self.program.globals[id.0 as usize].alignment,
-            // Files are mapped at page boundaries.
-            Form::Mapped(_) => LINE_BYTES,
-            Form::Content(variable) if self.is_base(variable) => LINE_BYTES,
-            Form::Content(_) | Form::Parameter(_)
-                if self.cell(object).is_some_and(|cell| self.graph.graph.begins_page(cell)) =>
-            {
-                LINE_BYTES
-            }
+            _ if self.begins_page(object) => LINE_BYTES,
             _ => self.expressions.alignment(object).unwrap_or(8),
         }
     }

@@ -91,7 +91,10 @@ impl Machine {
                 Status::Pending(place, ordered) => {
                     events.push(store);
                     let class = if ordered { Class::Flush } else { Class::FlushOpt };
-                    events.push(Event { kind: Kind::Flush { span, class }, site: Site { place, ..site } });
+                    events.push(Event {
+                        kind: Kind::Flush { span, class, pages: false },
+                        site: Site { place, ..site },
+                    });
                 }
                 Status::Queued(place) => {
                     events.push(store);

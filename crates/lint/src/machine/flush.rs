@@ -47,9 +47,21 @@ fn is_apart(context: &Context, write: &Write, flush: Site, span: &Span, is_store
 
 impl Machine {
     pub(super) fn flush(&mut self, context: &mut Context, site: Site, span: Span, class: Option<Class>) {
-        self.care_for(span.at.object);
         let alignment = context.alignment_of(&span);
         self.judge_flush(context, site, &span, alignment);
+        self.write_back(context, site, span, class);
+    }
+
+    /// Writes back whole pages: that they hold lines to which nothing was stored means nothing.
+    pub(super) fn flush_pages(&mut self, context: &mut Context, site: Site, span: Span, class: Class) {
+        context.verdicts.satisfies(Rule::RedundantFlush, site.place);
+        let span = if context.begins_page(span.at.object) { span.in_pages() } else { span };
+        self.write_back(context, site, span, Some(class));
+    }
+
+    fn write_back(&mut self, context: &mut Context, site: Site, span: Span, class: Option<Class>) {
+        self.care_for(span.at.object);
+        let alignment = context.alignment_of(&span);
         let ordered = class.is_some_and(keeps_order);
         let status = match class {
             Some(_) => Status::Pending(site.place, ordered),

@@ -228,7 +228,7 @@ impl Machine {
                 && context.persistence(write.span.at.object) == Persistence::Surely
         };
         self.hand_on_early(context, site, to, value);
-        let at = *to;
+        let (at, in_new) = (*to, self.is_of_new_record(to));
         let early: Vec<Early> = self
             .writes
             .iter()
@@ -239,6 +239,7 @@ impl Machine {
                 number: write.number,
                 index: site,
                 at,
+                in_new,
                 refers: is_of_array(context.expressions, &write.span)
                     && refers_to(context.expressions, value, &write.span)
                     && !counts_on(context.expressions, value, to),
@@ -258,6 +259,7 @@ impl Machine {
     /// then be durable before this store.
     fn hand_on_early(&mut self, context: &Context, site: Site, to: &Span, value: Expression) {
         let is_constant = context.expressions.as_int(value).is_some_and(|value| value != 0);
+        let in_new = self.is_of_new_record(to);
         let (writes, expressions) = (&self.writes, &context.expressions);
         self.early.retain_mut(|early| {
             let record = writes.iter().find(|write| write.number == early.number);
@@ -284,6 +286,7 @@ impl Machine {
             match record.map(|write| write.status) {
                 Some(status @ (Status::Dirty | Status::Queued(_) | Status::Pending(_, false))) if covered => {
                     (early.index, early.status, early.at) = (site, status, *to);
+                    early.in_new = in_new;
                     true
                 }
                 Some(Status::Dirty | Status::Queued(_) | Status::Pending(_, false)) => true,
@@ -292,9 +295,30 @@ impl Machine {
         });
     }
 
+    /// Whether a record is a new one when something is stored to it: an allocator that counts in bytes has just passed it.
+    pub(super) fn is_allocated(&self, all: &Expressions, record: &Span) -> bool {
+        let indices = indices(all, record.at.element);
+        self.writes.iter().any(|write| {
+            write.span.at.element != record.at.element
+                && is_scalar(&write.span)
+                && matches!(all.form(write.value), Form::Plus(number, more)
+                    if indices.contains(&(number, 1)) && (0..more).contains(&record.at.offset))
+        })
+    }
+
+    /// Whether a range belongs to a new record: what it refers to counts only once something refers to the record.
+    fn is_of_new_record(&self, span: &Span) -> bool {
+        span.at.element.is_some()
+            && self.writes.iter().any(|write| {
+                write.allocated
+                    && write.span.at.object == span.at.object
+                    && write.span.at.element == span.at.element
+            })
+    }
+
     /// The end of a path: records that were not durable in time.
     pub(super) fn judge_early(&self, context: &mut Context) {
-        for early in &self.early {
+        for early in self.early.iter().filter(|early| !early.in_new) {
             Machine::judge_covered(context, early.index, early.stored, early.status);
         }
     }

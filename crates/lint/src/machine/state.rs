@@ -49,6 +49,8 @@ pub(super) struct Write {
     pub(super) number: u32,
     /// Whether the object was unreachable.
     pub(super) unpublished: bool,
+    /// Whether the record had just been allocated.
+    pub(super) allocated: bool,
     /// Whether it was stored in a call that failed.
     pub(super) failed: bool,
     /// The flush that last wrote it back.
@@ -78,6 +80,8 @@ pub(super) struct Early {
     pub(super) number: u32,
     pub(super) index: Site,
     pub(super) at: Span,
+    /// The index is part of a new record.
+    pub(super) in_new: bool,
     /// The index is the number of the record, rather than a limit up to which records count.
     pub(super) refers: bool,
 }
@@ -311,7 +315,8 @@ impl Machine {
                 }
                 self.access(context, site, *span, false);
             }
-            Kind::Flush { span, class } => self.flush(context, site, *span, Some(*class)),
+            Kind::Flush { span, class, pages: false } => self.flush(context, site, *span, Some(*class)),
+            Kind::Flush { span, class, pages: true } => self.flush_pages(context, site, *span, *class),
             Kind::Queue { span } => self.flush(context, site, *span, None),
             Kind::Elsewhere => (self.drained, self.queue_drained) = (false, false),
             // An mfence may serve other threads.

@@ -51,6 +51,7 @@ impl Machine {
         self.note_index(context, site, &span, value, logged);
         self.note_overtaken(context, site, &span, value, logged);
         self.note_late(context, site, &span, value, transaction);
+        let allocated = self.is_allocated(context.expressions, &span);
         let overwrites = if transaction == 0 { self.overwritten(context, site, &span, value) } else { None };
         self.change();
         // Only the last store to a range can be lost.
@@ -73,6 +74,7 @@ impl Machine {
             epoch: self.epoch,
             number: self.number,
             unpublished,
+            allocated,
             failed: false,
             flushed: None,
             parts: Vec::new(),
