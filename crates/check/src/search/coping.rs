@@ -34,8 +34,7 @@ impl<S: Subject> Worker<'_, S> {
         outcome: &Outcome,
     ) -> Result<bool, Stop> {
         let known = outcome.effects.as_ref().is_none_or(|effects| effects.is_known());
-        let has_threads = self.search.shared().recovery_has_threads;
-        if !state.later.is_empty() || outcome.ending != Ending::Exit(0) || !known || has_threads {
+        if !state.later.is_empty() || outcome.ending != Ending::Exit(0) || !known || outcome.threads {
             return Ok(false);
         }
         if self.plain_ends.as_ref().is_none_or(|(at, _)| *at != state.first.at) {
@@ -61,7 +60,7 @@ impl<S: Subject> Worker<'_, S> {
             let chosen = |worker: &Self, line: Line| worker.in_corner(state, line, corner);
             let Some(followed) = self.follow_chosen(state, &chosen)? else { continue };
             let outcome = self.outcome(followed.outcome);
-            if outcome.ending == Ending::Exit(0) {
+            if outcome.ending == Ending::Exit(0) && !outcome.threads {
                 ends.push(PlainEnd { revealed: followed.revealed, outcome });
             }
         }
