@@ -321,8 +321,12 @@ impl Narrator<'_> {
             (Cause::StoredAfterCommit { .. }, Some(last), Some(next)) => {
                 let (last_name, next_name) = (self.object(last), self.object(next));
                 if last_name == next_name {
+                    let again = match last.address == next.address {
+                        true => "it is stored again".into(),
+                        false => format!("the next {next_name} is stored"),
+                    };
                     return format!(
-                        "{last_name} persists before it is stored again; after a crash in between, recovery {how}"
+                        "{last_name} persists before {again}; after a crash in between, recovery {how}"
                     );
                 }
                 let made = if next_name.starts_with('`') { "is stored" } else { "happens" };
@@ -417,6 +421,19 @@ impl Narrator<'_> {
                     place(begun),
                     place(next),
                     self.object(next),
+                    place(last)
+                )
+            }
+            (Cause::StoredAfterCommit { .. }, _) if self.stored_repeatedly(facts).is_some() => {
+                let (last, next) = facts.survived.as_ref().zip(facts.not_yet.as_ref())?;
+                let (name, next) = (self.object(last), place(next));
+                let left = match self.stored_repeatedly(facts) {
+                    Some(true) => format!("{name} with a value that is not its last"),
+                    _ => format!("one {name} without the next"),
+                };
+                format!(
+                    "a crash after {}, before the next store at {next}, leaves {left}; nothing is lost, so no flush \
+                     helps",
                     place(last)
                 )
             }
@@ -526,6 +543,11 @@ impl Narrator<'_> {
                      cleared, {survived} included"
                 ));
             }
+            Cause::StoredAfterCommit { .. } if self.stored_repeatedly(facts).is_some() => advice.push(
+                "let recovery accept what the crash leaves, or make the change with a single store (one aligned 8-byte \
+                 store, or the commit of a log)"
+                    .into(),
+            ),
             Cause::StoredAfterCommit { .. } => {
                 let next = facts.not_yet.as_ref().map(|it| self.object(it)).unwrap_or_default();
                 advice.push(format!(
@@ -549,6 +571,12 @@ impl Narrator<'_> {
             }
         }
         advice
+    }
+
+    /// Do what survives and what is not stored yet have the same name? If so, are they the same memory?
+    fn stored_repeatedly(&self, facts: &Facts) -> Option<bool> {
+        let (last, next) = facts.survived.as_ref().zip(facts.not_yet.as_ref())?;
+        (self.object(last) == self.object(next)).then_some(last.address == next.address)
     }
 
     /// Where to call fsync or the like, if that is what is missing.
