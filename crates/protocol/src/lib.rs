@@ -651,6 +651,9 @@ pub mod flag {
     pub const DISCOVER: u32 = 32;
     /// What a recovery does to files, persistent or not, is undone before the next: nothing crashes after it.
     pub const UNDO_FILES: u32 = 64;
+    /// The first thread is refused (`EAGAIN`), in every run: Rust's test harness then runs the test on its own thread,
+    /// so that only the test's threads have schedules.
+    pub const REFUSE_FIRST_THREAD: u32 = 128;
 }
 
 /// Why a verdict is UNKNOWN: the `value` of [`record::UNKNOWN`] where the site has nothing to say.

@@ -31,6 +31,7 @@ mod strings;
 mod system_calls;
 mod tracing;
 mod trampoline;
+mod unused_result;
 
 use std::ffi::{c_int, c_void};
 

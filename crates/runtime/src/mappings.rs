@@ -149,10 +149,16 @@ pub(crate) unsafe fn map_anything(
                 session::end_at_once(exit::DISCOVERED);
             }
         }
-        if flags & libc::MAP_TYPE == libc::MAP_PRIVATE {
+        let is_mapped = with_open(file, |open| open.mapped);
+        if !shared && is_mapped && protection & libc::PROT_WRITE == 0 {
+            // What is never written shows what the file holds: another view of it.
+            let flags = flags & !libc::MAP_TYPE | libc::MAP_SHARED;
+            return Some(map(file, wanted, bytes, protection, flags, offset, site));
+        }
+        if !shared {
             // Stores through a mapping cannot be noticed as changes of the file.
             with_open(file, |open| open.copied = true);
-            if with_open(file, |open| open.mapped) {
+            if is_mapped {
                 changes(file, site);
             }
             return map_private(file, wanted, bytes, protection, flags, offset, site);

@@ -321,8 +321,12 @@ impl Narrator<'_> {
             (Cause::StoredAfterCommit { .. }, Some(last), Some(next)) => {
                 let (last_name, next_name) = (self.object(last), self.object(next));
                 if last_name == next_name {
+                    let again = match last.address == next.address {
+                        true => "it is stored again".into(),
+                        false => format!("the next {next_name} is stored"),
+                    };
                     return format!(
-                        "{last_name} persists before it is stored again; after a crash in between, recovery {how}"
+                        "{last_name} persists before {again}; after a crash in between, recovery {how}"
                     );
                 }
                 let made = if next_name.starts_with('`') { "is stored" } else { "happens" };
@@ -439,18 +443,27 @@ impl Narrator<'_> {
                     place(last)
                 )
             }
-            Cause::StoredAfterCommit { .. } => {
+            Cause::StoredAfterCommit { .. } if self.stored_repeatedly(facts).is_some() => {
                 let (last, next) = facts.survived.as_ref().zip(facts.not_yet.as_ref())?;
-                let (last_name, next_name) = (self.object(last), self.object(next));
-                let leaves = if last_name == next_name {
-                    format!("{last_name} as it is between them")
-                } else {
-                    format!("{last_name} without {next_name}")
+                let (name, next) = (self.object(last), place(next));
+                let left = match self.stored_repeatedly(facts) {
+                    Some(true) => format!("{name} with a value that is not its last"),
+                    _ => format!("one {name} without the next"),
                 };
                 format!(
-                    "a crash between {} and {} leaves {leaves}; nothing is lost, so no flush helps",
+                    "a crash after {}, before the next store at {next}, leaves {left}; nothing is lost, so no flush \
+                     helps",
+                    place(last)
+                )
+            }
+            Cause::StoredAfterCommit { .. } => {
+                let (last, next) = facts.survived.as_ref().zip(facts.not_yet.as_ref())?;
+                format!(
+                    "a crash between {} and {} leaves {} without {}; nothing is lost, so no flush helps",
                     place(last),
-                    place(next)
+                    place(next),
+                    self.object(last),
+                    self.object(next)
                 )
             }
             Cause::LockHeld { taken, released } => {
@@ -549,14 +562,13 @@ impl Narrator<'_> {
                      cleared, {survived} included"
                 ));
             }
+            Cause::StoredAfterCommit { .. } if self.stored_repeatedly(facts).is_some() => advice.push(
+                "let recovery accept what the crash leaves, or make the change with a single store (one aligned 8-byte \
+                 store, or the commit of a log)"
+                    .into(),
+            ),
             Cause::StoredAfterCommit { .. } => {
                 let next = facts.not_yet.as_ref().map(|it| self.object(it)).unwrap_or_default();
-                if next == survived {
-                    advice.push(format!(
-                        "let recovery finish or undo what the program was about when it had stored {next}"
-                    ));
-                    return advice;
-                }
                 advice.push(format!(
                     "store and persist {next} before {survived}; if both must change together, use a log or one \
                      aligned 8-byte store"
@@ -578,6 +590,12 @@ impl Narrator<'_> {
             }
         }
         advice
+    }
+
+    /// Do what survives and what is not stored yet have the same name? If so, are they the same memory?
+    fn stored_repeatedly(&self, facts: &Facts) -> Option<bool> {
+        let (last, next) = facts.survived.as_ref().zip(facts.not_yet.as_ref())?;
+        (self.object(last) == self.object(next)).then_some(last.address == next.address)
     }
 
     /// Where to call fsync or the like, if that is what is missing.

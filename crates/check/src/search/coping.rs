@@ -5,7 +5,7 @@
 //! PSan calls that a violation, since a machine without caches could not have left what was read. But if recovery
 //! prints, stores and leaves in persistent memory exactly what it would have after a crash that such a machine could
 //! have left, the difference can never be observed (as in the state robustness of PMVerify). Recovery is compared with
-//! two crashes of that kind: everything lost, and nothing lost.
+//! two crashes of that kind: as much as possible lost, and nothing lost.
 //!
 //! Recoveries that are crashed in turn, have threads, store to many lines or print much count as not coping. Not
 //! considered: what they write to files outside persistent memory.
@@ -34,8 +34,7 @@ impl<S: Subject> Worker<'_, S> {
         outcome: &Outcome,
     ) -> Result<bool, Stop> {
         let known = outcome.effects.as_ref().is_none_or(|effects| effects.is_known());
-        let has_threads = self.search.shared().recovery_has_threads;
-        if !state.later.is_empty() || outcome.ending != Ending::Exit(0) || !known || has_threads {
+        if !state.later.is_empty() || outcome.ending != Ending::Exit(0) || !known || outcome.threads {
             return Ok(false);
         }
         if self.plain_ends.as_ref().is_none_or(|(at, _)| *at != state.first.at) {
@@ -50,18 +49,18 @@ impl<S: Subject> Worker<'_, S> {
 
     fn find_plain_ends(&mut self, state: &CrashState) -> Result<Vec<PlainEnd>, Stop> {
         let mut ends = Vec::new();
-        for corner in [Corner::Lost, Corner::Kept] {
-            let is_plain = match corner {
-                Corner::Lost => state.may_lose_all(),
-                _ => !state.first.overtakes(),
-            };
-            if !is_plain {
-                continue;
-            }
+        if state.first.overtakes() {
+            return Ok(ends);
+        }
+        // Where the youngest store that has certainly persisted is younger than one that may be lost, such a machine
+        // has lost at most what came after it.
+        let lost =
+            if state.may_lose_all() { Corner::Lost } else { Corner::Until(state.first.certain_until()) };
+        for corner in [lost, Corner::Kept] {
             let chosen = |worker: &Self, line: Line| worker.in_corner(state, line, corner);
             let Some(followed) = self.follow_chosen(state, &chosen)? else { continue };
             let outcome = self.outcome(followed.outcome);
-            if outcome.ending == Ending::Exit(0) {
+            if outcome.ending == Ending::Exit(0) && !outcome.threads {
                 ends.push(PlainEnd { revealed: followed.revealed, outcome });
             }
         }

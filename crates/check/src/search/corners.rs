@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use px86::Line;
-use px86::storage::Seq;
+use px86::storage::{CachedStore, Seq};
 use rustc_hash::FxHashSet;
 
 use crate::crash::{Content, CrashState, Revealed, Timeline, apply};
@@ -30,6 +30,8 @@ pub(crate) enum Corner {
     Only(Line),
     /// Memory as it was at an instant.
     Moment(Seq),
+    /// Memory as it was when a store took effect, by its place in the trace.
+    Until(u32),
 }
 
 impl<S: Subject> Worker<'_, S> {
@@ -117,16 +119,22 @@ impl<S: Subject> Worker<'_, S> {
             Corner::Without(_) => kept(),
             Corner::Only(other) if same(other) => kept(),
             Corner::Only(_) => least().bytes,
-            Corner::Moment(_) if !state.later.is_empty() => kept(),
-            Corner::Moment(moment) => {
-                let mut bytes = least().bytes;
-                let skipped = least().kept[0] as usize;
-                let stores = state.first.each_store(line).skip(skipped);
-                stores
-                    .take_while(|store| store.at <= moment)
-                    .for_each(|store| apply(line, &mut bytes, store));
-                bytes
-            }
+            Corner::Moment(_) | Corner::Until(_) if !state.later.is_empty() => kept(),
+            Corner::Moment(moment) => begin_of(state, line, least(), |store| store.at <= moment),
+            Corner::Until(last) => begin_of(state, line, least(), |store| store.tag <= last),
         }
     }
+}
+
+/// A line's content with the first of its stores, as long as they survive.
+fn begin_of(
+    state: &CrashState,
+    line: Line,
+    least: &Content,
+    survives: impl Fn(&CachedStore) -> bool,
+) -> Bytes {
+    let mut bytes = least.bytes;
+    let stores = state.first.each_store(line).skip(least.kept[0] as usize);
+    stores.take_while(|store| survives(store)).for_each(|store| apply(line, &mut bytes, store));
+    bytes
 }

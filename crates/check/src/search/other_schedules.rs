@@ -117,6 +117,7 @@ impl<S: Subject> Worker<'_, S> {
     fn explore_schedules(&mut self, state: &CrashState, revealed: &Revealed) -> Result<Came, Stop> {
         let mut explorer = Explorer::default();
         let (mut case, mut known) = (Case::default(), FxHashSet::default());
+        let mut again = 3;
         while let Some(plan) = explorer.next() {
             if !self.search.shared().recovery_schedules.take_run() {
                 return Ok(Came::Cut);
@@ -143,7 +144,15 @@ impl<S: Subject> Worker<'_, S> {
                     case.ways.push(Way { decisions, reads: reads.into(), outcome: Arc::new(ran.outcome) });
                 }
             }
-            if explorer.learn(ran.steps.steps).is_err() {
+            let diverged = explorer.learn(ran.steps.steps).is_err();
+            // Code followed by faults may have been patched in the meantime, and then does the same in other steps.
+            if diverged && !self.subject.is_rebuilt() && again > 0 {
+                again -= 1;
+                (explorer, case) = Default::default();
+                known.clear();
+                continue;
+            }
+            if diverged {
                 let diverged = Diverged { expected: None, found: None };
                 self.search.observer.incomplete(Incomplete::Diverged(diverged));
                 return Ok(Came::Cut);

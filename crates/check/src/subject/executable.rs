@@ -73,6 +73,15 @@ pub(crate) fn is_rebuilt(program: &Path) -> bool {
     names && (!libraries.is_empty() || file.section_by_name(".dynamic").is_some())
 }
 
+/// Is it Rust's test harness, asked for a single test? It runs each test on a thread of its own, or if none can be
+/// created, without one.
+pub(crate) fn runs_one_rust_test(program: &Path, arguments: &[OsString]) -> bool {
+    const OF_HARNESS: &[u8] = b"test-threads";
+    arguments.iter().any(|argument| argument == "--exact")
+        && std::fs::read(program)
+            .is_ok_and(|bytes| bytes.windows(OF_HARNESS.len()).any(|window| window == OF_HARNESS))
+}
+
 /// What is preloaded: the runtime, and what the user asked for.
 pub(crate) fn preloaded(runtime: &Path) -> OsString {
     let mut all = OsString::from(PathBuf::from(runtime));

@@ -329,6 +329,10 @@ impl Process {
             (process.launch.pm_heap, flag::PM_HEAP),
             (process.launch.strict, flag::STRICT),
             (process.launch.platform.every_cache_survives(), flag::EADR),
+            (
+                executable::runs_one_rust_test(&process.launch.program, &process.launch.arguments),
+                flag::REFUSE_FIRST_THREAD,
+            ),
         ];
         process.control_mut().flags = switches
             .iter()

@@ -5,9 +5,9 @@ use std::ffi::{c_char, c_int, c_void};
 use crashproof_protocol::abi::{Site, is_pm};
 use crashproof_protocol::reason;
 
-use super::memory::{copy, text_length};
-use super::results::with_result;
+use super::memory::copy;
 use crate::directories;
+use crate::file_table::File;
 use crate::files::{self, Standing};
 use crate::fixed;
 use crate::interpose::replace;
@@ -15,8 +15,6 @@ use crate::mapped;
 use crate::mappings;
 use crate::recorder::unknown;
 use crate::system::fail;
-
-type Status = *mut libc::stat;
 
 // Address-space functions take addresses as numbers: they mean the window itself, not its alias.
 
@@ -28,19 +26,19 @@ fn follow_copy(descriptor: c_int, copy: c_int) -> c_int {
     copy
 }
 
-/// Answers a query about a name with `about`, passing the descriptor that stands in for its file; `None` if the file is
+/// Answers a query about a name with `about`, passing its file and the descriptor that stands in for it; `None` if the file is
 /// not followed.
-unsafe fn ask(
+pub(super) unsafe fn ask(
     directory: c_int,
     name: *const c_char,
     site: *const Site,
-    about: impl FnOnce(c_int) -> c_int,
+    about: impl FnOnce(File, c_int) -> c_int,
 ) -> Option<c_int> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     match unsafe { files::standing(directory, name, site) } {
         Standing::Other => None,
         Standing::Missing => Some(fail(libc::ENOENT)),
-        Standing::File(file) => Some(about(files::stand_in(file, site))),
+        Standing::File(file) => Some(about(file, files::stand_in(file, site))),
     }
 }
 
@@ -183,26 +181,16 @@ replace! {
     |_site| { files::seek(descriptor, offset, whence).unwrap_or_else(|| real(descriptor, offset, whence)) }
 
     fn faccessat(directory: c_int, name: *const c_char, mode: c_int, flags: c_int) -> c_int, caller(r8)
-    |site| { ask(directory, name, site, |_| 0).unwrap_or_else(|| real(directory, name, mode, flags)) }
-
-    /// Rust's standard library uses this.
-    fn statx(directory: c_int, name: *const c_char, flags: c_int, mask: u32, status: *mut libc::statx) -> c_int, caller(r9)
-    |site| {
-        let about = |descriptor| {
-            with_result(status, site, |status| real(descriptor, c"".as_ptr(), libc::AT_EMPTY_PATH, mask, status))
-        };
-        ask(directory, name, site, about)
-            .unwrap_or_else(|| with_result(status, site, |status| real(directory, name, flags, mask, status)))
-    }
+    |site| { ask(directory, name, site, |_, _| 0).unwrap_or_else(|| real(directory, name, mode, flags)) }
 
     fn chmod(name: *const c_char, mode: libc::mode_t) -> c_int, caller(rdx)
-    |site| { ask(libc::AT_FDCWD, name, site, |_| 0).unwrap_or_else(|| real(name, mode)) }
+    |site| { ask(libc::AT_FDCWD, name, site, |_, _| 0).unwrap_or_else(|| real(name, mode)) }
 
     fn fchmodat(directory: c_int, name: *const c_char, mode: libc::mode_t, flags: c_int) -> c_int, caller(r8)
-    |site| { ask(directory, name, site, |_| 0).unwrap_or_else(|| real(directory, name, mode, flags)) }
+    |site| { ask(directory, name, site, |_, _| 0).unwrap_or_else(|| real(directory, name, mode, flags)) }
 
     fn utimensat(directory: c_int, name: *const c_char, times: *const libc::timespec, flags: c_int) -> c_int, caller(r8)
-    |site| { ask(directory, name, site, |_| 0).unwrap_or_else(|| real(directory, name, times, flags)) }
+    |site| { ask(directory, name, site, |_, _| 0).unwrap_or_else(|| real(directory, name, times, flags)) }
 
     fn sync(), caller(rdi)
     |site| { files::sync_all(site) }
@@ -219,28 +207,17 @@ replace! {
 
 replace! { [chown lchown] {
     (name: *const c_char, owner: libc::uid_t, group: libc::gid_t) -> c_int, caller(rcx)
-    |site| { ask(libc::AT_FDCWD, name, site, |_| 0).unwrap_or_else(|| real(name, owner, group)) }
+    |site| { ask(libc::AT_FDCWD, name, site, |_, _| 0).unwrap_or_else(|| real(name, owner, group)) }
 } }
 
 replace! { [utime utimes] {
     (name: *const c_char, times: *const c_void) -> c_int, caller(rdx)
-    |site| { ask(libc::AT_FDCWD, name, site, |_| 0).unwrap_or_else(|| real(name, times)) }
+    |site| { ask(libc::AT_FDCWD, name, site, |_, _| 0).unwrap_or_else(|| real(name, times)) }
 } }
 
 replace! { [access euidaccess eaccess] {
     (name: *const c_char, mode: c_int) -> c_int, caller(rdx)
-    |site| { ask(libc::AT_FDCWD, name, site, |_| 0).unwrap_or_else(|| real(name, mode)) }
-} }
-
-// Called by programs built against an older C library.
-replace! { [__xstat __xstat64 __lxstat __lxstat64] {
-    (version: c_int, name: *const c_char, status: Status) -> c_int, caller(rcx)
-    |site| {
-        text_length(name, site);
-        let about = |descriptor| with_result(status, site, |status| libc::fstat(descriptor, status));
-        ask(libc::AT_FDCWD, name, site, about)
-            .unwrap_or_else(|| with_result(status, site, |status| real(version, name, status)))
-    }
+    |site| { ask(libc::AT_FDCWD, name, site, |_, _| 0).unwrap_or_else(|| real(name, mode)) }
 } }
 
 replace! { [truncate truncate64] {
@@ -302,26 +279,6 @@ replace! { [fallocate fallocate64] {
 replace! { [fsync fdatasync] {
     (descriptor: c_int) -> c_int, caller(rsi)
     |site| { if files::sync(descriptor, site) { 0 } else { real(descriptor) } }
-} }
-
-replace! { [stat stat64 lstat lstat64] {
-    (name: *const c_char, status: Status) -> c_int, caller(rdx)
-    |site| {
-        text_length(name, site);
-        let about = |descriptor| with_result(status, site, |status| libc::fstat(descriptor, status));
-        ask(libc::AT_FDCWD, name, site, about)
-            .unwrap_or_else(|| with_result(status, site, |status| real(name, status)))
-    }
-} }
-
-replace! { [fstatat fstatat64] {
-    (directory: c_int, name: *const c_char, status: Status, flags: c_int) -> c_int, caller(r8)
-    |site| {
-        text_length(name, site);
-        let about = |descriptor| with_result(status, site, |status| libc::fstat(descriptor, status));
-        ask(directory, name, site, about)
-            .unwrap_or_else(|| with_result(status, site, |status| real(directory, name, status, flags)))
-    }
 } }
 
 /// Creates a file under a temporary name.

@@ -335,7 +335,7 @@ macro_rules! follow {
 follow! {
     gmtime_r localtime_r asctime_r ctime_r gmtime localtime ctime asctime mktime timegm timelocal strftime
     strftime_l wcsftime strptime strptime_l getdate_r clock_getcpuclockid timespec_getres timerfd_gettime timerfd_settime sched_rr_get_interval adjtime
-    adjtimex ntp_adjtime ftime fstat fstat64 statfs statfs64 fstatfs fstatfs64 statvfs statvfs64 fstatvfs
+    adjtimex ntp_adjtime ftime statfs statfs64 fstatfs fstatfs64 statvfs statvfs64 fstatvfs
     fstatvfs64 getcwd getwd readlink readlinkat getxattr lgetxattr fgetxattr listxattr llistxattr
     flistxattr getdents64 mkostemps mkostemps64
     mktemp tmpnam tmpnam_r ctermid __xpg_basename dirname basename fgetpos fgetpos64 fsetpos fsetpos64
@@ -398,8 +398,10 @@ mod tests {
 
     #[test]
     fn every_function_of_the_table_is_followed() {
-        // Followed elsewhere: file creation and naming in `files`, waiting in `waiting`, `timers` and `forking`.
-        const ELSEWHERE: [&str; 22] = [
+        // Followed elsewhere: files by name in `files` and `status`, waiting in `waiting`, `timers` and `forking`.
+        const ELSEWHERE: [&str; 24] = [
+            "fstat",
+            "fstat64",
             "getitimer",
             "timer_create",
             "timer_gettime",

@@ -23,6 +23,11 @@ const WALL: u64 = 1_767_225_600 * SECOND;
 /// Start of every child on the other clocks.
 const UP: u64 = 1_000 * SECOND;
 
+/// Seconds on the wall clock when a child starts: files were last changed then, as far as the program can tell.
+pub(super) fn beginning() -> i64 {
+    (WALL / SECOND) as i64
+}
+
 /// Nanoseconds since the child started.
 fn now() -> u64 {
     scheduler(|scheduler| scheduler.now)

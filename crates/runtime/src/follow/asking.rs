@@ -296,6 +296,7 @@ unsafe extern "C" fn tell_of(asking: *const Asking, flags: u64) {
             after: buffer,
             conditional,
             compares,
+            blind: false,
             locked: false,
             kind,
             site,

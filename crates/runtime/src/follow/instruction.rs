@@ -4,7 +4,8 @@ use std::ffi::c_int;
 
 use crashproof_protocol::abi::is_pm;
 use iced_x86::{
-    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+    Decoder, DecoderOptions, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpAccess,
+    OpKind, Register,
 };
 
 use super::breakpoints;
@@ -46,6 +47,11 @@ pub(crate) fn prepare() {
     FACTORY.set(Some(InstructionInfoFactory::new()));
     // The first use of the decoder builds its tables.
     Instructed::of(&[0x90], 0);
+}
+
+/// Passes what is known about an instruction to `examine`; `false` if that is not available.
+pub(super) fn with_info(instruction: &Instruction, examine: impl FnOnce(&InstructionInfo)) -> bool {
+    FACTORY.with(|factory| factory.as_mut().map(|factory| examine(factory.info(instruction))).is_some())
 }
 
 /// The longest x86 instruction.

@@ -13,6 +13,7 @@ use iced_x86::Mnemonic;
 use px86::Kind;
 
 use super::instruction::{Instructed, LONGEST, Operand, register};
+use super::unused_result;
 use crate::cell::RunningThreadCell;
 use crate::{access, raw};
 
@@ -45,6 +46,7 @@ struct Store {
     conditional: bool,
     compares: bool,
     locked: bool,
+    blind: bool,
     kind: Kind,
     site: *const Site,
     blocked: libc::sigset_t,
@@ -153,6 +155,9 @@ pub(crate) unsafe fn perform(
         }
         let Some((base, free)) = instruction.free_register() else { return false };
         let locked = instruction.is_locked();
+        // No thread that spins: schedules must not depend on whether a store changes the value.
+        let blind = locked && unused_result::is_unused(instruction);
+        let reads = reads && !blind;
         if locked {
             access::begin_exchange();
         }
@@ -203,6 +208,7 @@ pub(crate) unsafe fn perform(
                 conditional,
                 compares,
                 locked,
+                blind,
                 kind,
                 site,
                 blocked: context.uc_sigmask,
@@ -233,11 +239,12 @@ pub(crate) unsafe fn finish(context: &mut libc::ucontext_t) -> bool {
     context.uc_sigmask = store.blocked;
     let width = store.bytes as usize;
     let mut after = [0u8; 64];
-    let Store { address, bytes, site, before, conditional, compares, locked, kind, .. } = store;
+    let Store { address, bytes, site, before, conditional, compares, locked, blind, kind, .. } = store;
     // SAFETY: the buffer is a slot's; the program itself would access the addresses.
     unsafe {
         raw::copy(after.as_mut_ptr(), store.buffer as *const u8, width);
-        let stored = Stored { address, bytes, before, after, conditional, compares, locked, kind, site };
+        let stored =
+            Stored { address, bytes, before, after, conditional, compares, locked, blind, kind, site };
         complete(&stored, *register(context, libc::REG_EFL) & ZERO == 0);
     }
     true
@@ -253,6 +260,8 @@ pub(crate) struct Stored {
     pub(crate) conditional: bool,
     pub(crate) compares: bool,
     pub(crate) locked: bool,
+    /// Stored without a look at what was there: `before` is not known.
+    pub(crate) blind: bool,
     pub(crate) kind: Kind,
     pub(crate) site: *const Site,
 }
@@ -279,7 +288,7 @@ pub(crate) unsafe fn complete(stored: &Stored, unequal: bool) {
                 }
                 _ => access::store(Kind::Rmw, address, bytes, word(&after, 0), site),
             }
-            access::end_exchange(failed || after == before);
+            access::end_exchange(failed || !stored.blind && after == before);
         } else if stored.conditional {
             let changed = |at: &usize| after[*at] != before[*at];
             let mut at = 0;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crashproof_protocol::steps::kind;
-use crashproof_protocol::{reason, record};
+use crashproof_protocol::{flag, reason, record};
 use libc::{pthread_attr_t, pthread_t, timespec};
 
 use crate::c_library::memory::write;
@@ -157,6 +157,10 @@ unsafe fn create(
     function: Function,
     argument: *mut c_void,
 ) -> c_int {
+    static REFUSED: AtomicBool = AtomicBool::new(false);
+    if session::has_flag(flag::REFUSE_FIRST_THREAD) && !REFUSED.swap(true, Ordering::Relaxed) {
+        return libc::EAGAIN;
+    }
     if processes::several() {
         unknown(reason::THREADS_OF_CHILD, std::ptr::null());
     }

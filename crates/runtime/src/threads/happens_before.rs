@@ -103,7 +103,9 @@ pub(crate) fn synchronized_as(kind: AccessKind, address: u64) {
     if exploring() {
         scheduler(|scheduler| decisions::synchronizes(scheduler, kind, address));
     }
-    if running::concurrent() || regions_are_wanted() {
+    // Also if one thread is alone again: a detached one that has ended may be ordered before it by this alone.
+    let had_others = || session::control(|control| control.threads > 1);
+    if running::concurrent() || regions_are_wanted() || recording() && had_others() {
         note(record::SYNC, 0, sync::value(address, sync::SAW | sync::CHANGED), std::ptr::null());
     }
 }
