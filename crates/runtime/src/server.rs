@@ -199,8 +199,10 @@ fn prepare_descriptors() {
             libc::unsetenv(name.as_ptr());
         }
         forget_preload();
-        // The mappings remain; the descriptors would only get in the program's way.
-        for descriptor in [fd::CONTROL, fd::IMAGE, fd::TRACE, fd::SITES, fd::OUTPUT] {
+        // The mappings remain; the descriptors would only get in the program's way. That of the image tells which parts
+        // of it were ever written.
+        libc::fcntl(fd::IMAGE, libc::F_SETFD, libc::FD_CLOEXEC);
+        for descriptor in [fd::CONTROL, fd::TRACE, fd::SITES, fd::OUTPUT] {
             libc::close(descriptor);
         }
     }
