@@ -133,8 +133,11 @@ pub(crate) fn written_pages(start: u64, bytes: u64) -> impl Iterator<Item = (u64
             let entry = u64::from_le_bytes(*entry);
             entry & SWAPPED != 0 || entry & PRESENT != 0 && entry & OF_FILE == 0
         };
-        let pages: Vec<u64> =
-            (from..).zip(map.as_chunks().0).filter(|(_, entry)| written(entry)).map(|(page, _)| page).collect();
+        let pages: Vec<u64> = (from..)
+            .zip(map.as_chunks().0)
+            .filter(|(_, entry)| written(entry))
+            .map(|(page, _)| page)
+            .collect();
         pages.into_iter().map(move |page| ((first + page) * PAGE, PAGE))
     })
 }

@@ -152,11 +152,16 @@ impl Drop for Unchecked {
 /// Called before each access of the program: if it may not access the address, it gets the signal that it deserves.
 #[inline(always)]
 pub(crate) fn check(address: u64, access: Access, site: *const Site) {
-    let last = LAST.get();
-    if address < FACTS.base || address.wrapping_sub(last.start) < last.bytes {
-        return;
+    if !is_good(address) {
+        check_otherwise(address, access, site);
     }
-    check_otherwise(address, access, site);
+}
+
+/// May the program access the address, as far as the last lookup says?
+#[inline(always)]
+pub(crate) fn is_good(address: u64) -> bool {
+    let last = LAST.get();
+    address < FACTS.base || address.wrapping_sub(last.start) < last.bytes
 }
 
 #[cold]

@@ -512,6 +512,18 @@ pub(crate) fn count_read(address: u64) {
     });
 }
 
+/// Counts a read of PM if that takes nothing else; [`count_read`] otherwise.
+#[inline(always)]
+pub(crate) fn count_read_quickly() -> bool {
+    TRACE.with(|trace| {
+        let more = trace.reads_left > 1;
+        if more {
+            trace.reads_left -= 1;
+        }
+        more
+    })
+}
+
 #[cold]
 #[inline(never)]
 fn no_reads_left(trace: &mut Trace, address: u64) {
@@ -607,6 +619,29 @@ pub(crate) fn never_ends() -> ! {
 /// Appends a record to the trace. Only under the checker.
 #[inline(always)]
 pub(crate) fn append(record: Record) {
+    if !append_within_room(record) {
+        append_otherwise(record);
+    }
+}
+
+/// Appends a record if that takes nothing but writing it. The record is written field by field: passed on in memory, it
+/// would be read back before it is there.
+#[inline(always)]
+pub(crate) fn append_within_room(record: Record) -> bool {
+    let index = control(|control| control.records);
+    let (records, has_room) =
+        TRACE.with(|trace| (trace.records, index < trace.ready && trace.watched_left.is_none()));
+    if has_room {
+        // SAFETY: the trace is mapped that far.
+        unsafe { records.add(index as usize).write(record) };
+        TRACE.with(|trace| trace.reads_left = trace.patience);
+        control(|control| control.records = index + 1);
+    }
+    has_room
+}
+
+#[inline(never)]
+fn append_otherwise(record: Record) {
     TRACE.with(|trace| {
         control(|control| {
             let index = control.records;

@@ -9,7 +9,8 @@ use px86::{Kind, Line};
 use rustc_hash::FxHashSet;
 
 use crate::crash::{
-    Content, CrashState, History, Later, Persisted, Read, Reads, Revealed, Timeline, group, value,
+    Content, CrashState, History, Later, Persisted, Read, Reads, RecordKinds, Revealed, Timeline, group,
+    value,
 };
 use crate::search::journal::{Journaled, two_hashes};
 use crate::search::observer::{Incomplete, Recovered};
@@ -692,14 +693,15 @@ impl<'a, S: Subject> Worker<'a, S> {
             let (output, waits_for) = (output.clone(), waits_for.clone());
             journal.add(&Journaled { records: records.to_vec(), ending, output, waits_for });
         }
-        let outcome = self.search.outcome(records, ending, output, waits_for);
+        let kinds = RecordKinds::of(records);
+        let outcome = self.search.outcome(records, kinds, ending, output, waits_for);
         let (added, behaviors) = {
             let mut shared = self.search.shared();
             shared.statistics.recoveries += 1;
             shared.recovery_has_threads |= threads > 1;
             (shared.tree.add(records, outcome), shared.tree.behaviors())
         };
-        self.search.observer.ran(records, behaviors);
+        self.search.observer.ran(records, kinds, behaviors);
         if let Err(diverged) = added {
             self.search.observer.incomplete(Incomplete::Diverged(diverged));
         }

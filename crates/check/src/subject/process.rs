@@ -43,7 +43,7 @@ use crate::subject::sandbox::{self, Confined, Sandbox};
 use crate::subject::sanitizer;
 use crate::subject::sites::Sites;
 use crate::subject::trace::{PAGE, Trace};
-use crate::subject::waiting::{OnIdle, Waited, Waiting, addresses};
+use crate::subject::waiting::{LOOK, OnIdle, Waited, Waiting, addresses};
 
 /// A program and everything that is the same in all its runs.
 #[derive(Clone, Debug)]
@@ -321,6 +321,7 @@ impl Process {
                 _ => {}
             }
         }
+        process.command.set_read_timeout(Some(LOOK)).map_err(system("cannot use a socket"))?;
         let followed = process.launch.runtime.is_some();
         if !greeted || hello != [PARKED] || process.control().modules == 0 && !followed {
             return Err(Error::NotInstrumented { program: process.launch.program.clone() });
@@ -439,12 +440,10 @@ impl Subject for Process {
         }
         // The child's descriptor shares the position of this one, which says how much it printed.
         let _ = self.output.rewind();
+        self.control_mut().child = 0;
         self.pinning.before_run(self.process.id());
         let lost = |error| system("lost the program")(error);
         self.command.write_all(&[RUN]).map_err(lost)?;
-        let mut answer = [0; 4];
-        self.command.read_exact(&mut answer).map_err(lost)?;
-        let child = i32::from_le_bytes(answer);
         let serves = self.launch.until_idle || !self.launch.client.is_empty();
         let on_idle = match run.mode {
             // Under a debugger a run has no time limit.
@@ -457,9 +456,11 @@ impl Subject for Process {
         // fail because of the checker.
         let allowed = Some(self.launch.max_memory).filter(|bytes| *bytes > 0);
         let most_addresses = allowed.map(|bytes| bytes + addresses(self.process.id() as i32));
-        let process = &self.process;
+        let (process, control) = (&self.process, self.control.as_ptr().cast::<Control>());
+        // SAFETY: the parked process writes it at any time, or has done so.
+        let inside = || unsafe { (&raw const (*control).child).read_volatile() };
         let waiting = Waiting {
-            child: &|| process.child(child),
+            child: &|| Some(inside()).filter(|child| *child > 0).map_or(0, |child| process.child(child)),
             command: &mut self.command,
             interrupt: &self.launch.interrupt,
             on_idle,
