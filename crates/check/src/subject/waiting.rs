@@ -35,7 +35,9 @@ pub(crate) struct Waiting<'a> {
     pub(crate) command: &'a mut UnixStream,
     pub(crate) interrupt: &'a Interrupt,
     pub(crate) on_idle: OnIdle<'a>,
-    /// Maximum resident memory in bytes.
+    /// By how many bytes the image has grown since a run was recorded.
+    pub(crate) image_growth: &'a dyn Fn() -> u64,
+    /// Maximum resident memory in bytes, and how far the image may grow.
     pub(crate) most_memory: u64,
     /// Maximum address space in bytes; unlimited if not given.
     pub(crate) most_addresses: Option<u64>,
@@ -91,7 +93,7 @@ impl Waiting<'_> {
                 interrupted = true;
                 end(child);
             }
-            if resident(child) > self.most_memory {
+            if resident(child).max((self.image_growth)()) > self.most_memory {
                 instead = instead.or(Some(Ending::Limit(Limit::Memory)));
                 end(child);
             }
