@@ -465,6 +465,10 @@ pub struct Control {
     pub patches: u64,
     /// Out: records in the trace.
     pub records: u64,
+    /// Out: the process id of the child, once it is there.
+    pub child: i32,
+    /// Nothing; what follows stays aligned.
+    pub unused: u32,
     /// Out: modules that registered.
     pub modules: u32,
     /// Out: PM ranges that are in use at all.

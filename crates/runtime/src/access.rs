@@ -46,9 +46,35 @@ unsafe fn before_read(address: u64, width: u64, site: *const Site) {
 pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
     // SAFETY: the access.
     unsafe {
+        match load_quickly(address, width, site) {
+            Some(value) => value,
+            None => load_slowly(address, width, site),
+        }
+    }
+}
+
+/// The common cases, which call nothing, because there may be very many.
+#[inline(always)]
+unsafe fn load_quickly(address: u64, width: u64, site: *const Site) -> Option<u64> {
+    if !mapped::is_good(address) || running::concurrent() || crosses(address, width) {
+        return None;
+    }
+    // SAFETY: the access.
+    unsafe {
+        match current_mode() {
+            mode::RECORD => session::count_read_quickly().then(|| peek_pm(address, width)),
+            mode::RECOVER => shadow::read_quickly(address, width, site),
+            _ => None,
+        }
+    }
+}
+
+#[inline(never)]
+unsafe fn load_slowly(address: u64, width: u64, site: *const Site) -> u64 {
+    // SAFETY: the access.
+    unsafe {
         mapped::check(address, Access::Read, site);
         let mode = current_mode();
-        // The common cases, kept fast because there may be very many.
         if !matches!(mode, mode::RECORD | mode::RECOVER) || running::concurrent() || crosses(address, width) {
             return load_otherwise(address, width, site);
         }

@@ -118,24 +118,35 @@ pub(crate) fn written_pages(start: u64, bytes: u64) -> impl Iterator<Item = (u64
     const PRESENT: u64 = 1 << 63;
     const SWAPPED: u64 = 1 << 62;
     const OF_FILE: u64 = 1 << 61;
+    /// Pages asked for at a time: a file may be large and nearly empty.
+    const AT_ONCE: u64 = 1 << 17;
     let first = start / PAGE;
     let first_there = raw::reachable(start) / PAGE;
     let count = (start + bytes).div_ceil(PAGE) - first;
-    let mut map = vec![0u8; count as usize * 8];
-    if let Ok(file) = std::fs::File::open("/proc/self/pagemap") {
-        let _ = std::os::unix::fs::FileExt::read_at(&file, &mut map, first_there * 8);
-    }
-    (0..count).filter_map(move |page| {
-        let entry = u64::from_le_bytes(map[page as usize * 8..][..8].try_into().expect("eight bytes"));
-        let written = entry & SWAPPED != 0 || entry & PRESENT != 0 && entry & OF_FILE == 0;
-        written.then_some(((first + page) * PAGE, PAGE))
+    let file = std::fs::File::open("/proc/self/pagemap").ok();
+    (0..count).step_by(AT_ONCE as usize).flat_map(move |from| {
+        let mut map = vec![0u8; (count - from).min(AT_ONCE) as usize * 8];
+        if let Some(file) = &file {
+            let _ = std::os::unix::fs::FileExt::read_at(file, &mut map, (first_there + from) * 8);
+        }
+        let written = |entry: &[u8; 8]| {
+            let entry = u64::from_le_bytes(*entry);
+            entry & SWAPPED != 0 || entry & PRESENT != 0 && entry & OF_FILE == 0
+        };
+        let pages: Vec<u64> = (from..)
+            .zip(map.as_chunks().0)
+            .filter(|(_, entry)| written(entry))
+            .map(|(page, _)| page)
+            .collect();
+        pages.into_iter().map(move |page| ((first + page) * PAGE, PAGE))
     })
 }
 
 /// The parts of a range for which the image holds anything, as ranges of whole pages.
 pub(crate) fn stored_content(start: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
-    (start / PAGE..(start + bytes).div_ceil(PAGE))
-        .map(|page| page * PAGE)
+    let pages = start / PAGE * PAGE;
+    session::image_parts(pages, (start + bytes).next_multiple_of(PAGE) - pages)
+        .flat_map(|(start, bytes)| (start..start + bytes).step_by(PAGE as usize))
         .filter_map(|page| session::image_holds(page, PAGE).then_some((page, PAGE)))
 }
 

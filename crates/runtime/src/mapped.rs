@@ -56,6 +56,37 @@ impl Good {
 static MAPPINGS: RunningThreadCell<Vec<Mapping>> = RunningThreadCell::new(Vec::new());
 /// The range of the last access that was looked up: all that the hot path checks.
 static LAST: RunningThreadCell<Good> = RunningThreadCell::new(Good::NONE);
+/// Ranges found lately, and whether they may be written: programs go back and forth between files, and a lookup asks the
+/// kernel for a size.
+static RECENT: RunningThreadCell<Recent> = RunningThreadCell::new(Recent::NONE);
+
+#[derive(Clone, Copy)]
+struct Recent {
+    ranges: [(Good, bool); 8],
+    next: usize,
+}
+
+impl Recent {
+    const NONE: Recent = Recent { ranges: [(Good::NONE, false); 8], next: 0 };
+
+    fn add(&mut self, range: Good, writable: bool) {
+        self.ranges[self.next] = (range, writable);
+        self.next = (self.next + 1) % self.ranges.len();
+    }
+
+    fn find(&self, address: u64, access: Access) -> Option<(Good, bool)> {
+        let permits = |(range, writable): &&(Good, bool)| {
+            address.wrapping_sub(range.start) < range.bytes && (*writable || access == Access::Read)
+        };
+        self.ranges.iter().find(permits).copied()
+    }
+}
+
+/// Mappings or sizes have changed.
+fn forget_what_was_found() {
+    LAST.set(Good::NONE);
+    RECENT.set(Recent::NONE);
+}
 
 thread_local! {
     /// Does the runtime itself access files: for calls by descriptor, which need no mapping, and their metadata?
@@ -72,14 +103,14 @@ pub(crate) fn add(stand_in: c_int, base: u64, start: u64, bytes: u64, protection
     let (readable, writable) = rights(protection);
     let end = start + bytes.next_multiple_of(PAGE);
     MAPPINGS.with(|all| all.push(Mapping { start, end, stand_in, base, readable, writable }));
-    LAST.set(Good::NONE);
+    forget_what_was_found();
 }
 
 /// Takes a range out of the newest mapping that has it.
 pub(crate) fn remove(start: u64, bytes: u64) {
     let end = start + bytes.next_multiple_of(PAGE);
     MAPPINGS.with(|all| take_out(all, start, end));
-    LAST.set(Good::NONE);
+    forget_what_was_found();
 }
 
 fn take_out(all: &mut Vec<Mapping>, start: u64, end: u64) {
@@ -112,7 +143,7 @@ pub(crate) fn resize(start: u64, old: u64, new: u64) {
         take_out(all, start, end);
         all.push(Mapping { start, end: start + new.next_multiple_of(PAGE), ..whole });
     });
-    LAST.set(Good::NONE);
+    forget_what_was_found();
 }
 
 /// The program changes the protection of a range. Where several mappings share it, which of them is meant is unknown,
@@ -127,12 +158,12 @@ pub(crate) fn protect(start: u64, bytes: u64, protection: c_int) {
         take_out(all, start, end);
         all.push(Mapping { start, end, readable, writable, ..whole });
     });
-    LAST.set(Good::NONE);
+    forget_what_was_found();
 }
 
 /// A file has another size.
 pub(crate) fn resized() {
-    LAST.set(Good::NONE);
+    forget_what_was_found();
 }
 
 /// While this guard lives, the runtime may access everything.
@@ -153,16 +184,27 @@ impl Drop for Unchecked {
 /// Called before each access of the program: if it may not access the address, it gets the signal that it deserves.
 #[inline(always)]
 pub(crate) fn check(address: u64, access: Access, site: *const Site) {
-    let last = LAST.get();
-    if address < FACTS.base || address.wrapping_sub(last.start) < last.bytes {
-        return;
+    if !is_good(address) {
+        check_otherwise(address, access, site);
     }
-    check_otherwise(address, access, site);
+}
+
+/// May the program access the address, as far as the last lookup says?
+#[inline(always)]
+pub(crate) fn is_good(address: u64) -> bool {
+    let last = LAST.get();
+    address < FACTS.base || address.wrapping_sub(last.start) < last.bytes
 }
 
 #[cold]
 #[inline(never)]
 fn check_otherwise(address: u64, access: Access, site: *const Site) {
+    if let Some((range, writable)) = RECENT.with(|recent| recent.find(address, access)) {
+        if writable {
+            LAST.set(range);
+        }
+        return;
+    }
     // A handler of the program may mend what is wrong, and return.
     while let Some(signal) = look_up(address, access) {
         send(signal, address, site);
@@ -186,8 +228,10 @@ pub(crate) fn look_up(address: u64, access: Access) -> Option<c_int> {
     if address >= end {
         return Some(libc::SIGBUS);
     }
-    if mapping.readable && mapping.writable {
-        LAST.set(Good { start: mapping.start, bytes: end - mapping.start });
+    let range = Good { start: mapping.start, bytes: end - mapping.start };
+    RECENT.with(|recent| recent.add(range, mapping.writable));
+    if mapping.writable {
+        LAST.set(range);
     }
     None
 }
@@ -243,6 +287,22 @@ fn send(signal: c_int, address: u64, site: *const Site) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_found_lately_are_found_again_for_what_they_permit() {
+        let mut recent = Recent::NONE;
+        assert!(recent.find(0, Access::Read).is_none());
+        recent.add(Good { start: 100, bytes: 10 }, false);
+        recent.add(Good { start: 200, bytes: 10 }, true);
+        for (address, read, write) in
+            [(100, true, false), (109, true, false), (110, false, false), (205, true, true)]
+        {
+            assert_eq!(recent.find(address, Access::Read).is_some(), read, "{address}");
+            assert_eq!(recent.find(address, Access::Write).is_some(), write, "{address}");
+        }
+        (0..8).for_each(|number| recent.add(Good { start: 1000 * number + 1000, bytes: 1 }, true));
+        assert!(recent.find(205, Access::Read).is_none(), "the oldest make room");
+    }
 
     fn ranges(all: &[Mapping]) -> Vec<(u64, u64)> {
         let mut ranges: Vec<_> = all.iter().map(|it| (it.start, it.end)).collect();

@@ -141,7 +141,8 @@ fn park() {
             become_child();
             return;
         }
-        send(&child.to_le_bytes());
+        // The checker needs it only if the child takes long, and is not woken for it.
+        control(|control| control.child = child);
         let mut status = 0;
         // SAFETY: the kernel writes the status and the child's resource usage. Everything the child started ends with
         // it.
@@ -199,8 +200,10 @@ fn prepare_descriptors() {
             libc::unsetenv(name.as_ptr());
         }
         forget_preload();
-        // The mappings remain; the descriptors would only get in the program's way.
-        for descriptor in [fd::CONTROL, fd::IMAGE, fd::TRACE, fd::SITES, fd::OUTPUT] {
+        // The mappings remain; the descriptors would only get in the program's way. That of the image tells which parts
+        // of it were ever written.
+        libc::fcntl(fd::IMAGE, libc::F_SETFD, libc::FD_CLOEXEC);
+        for descriptor in [fd::CONTROL, fd::TRACE, fd::SITES, fd::OUTPUT] {
             libc::close(descriptor);
         }
     }

@@ -7,7 +7,7 @@
 use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{
@@ -41,6 +41,8 @@ static UNDER_CHECKER: AtomicBool = AtomicBool::new(false);
 static CONTROL: AtomicPtr<Control> = AtomicPtr::new(null_mut());
 /// The image. [`set_durable`] makes it writable briefly; otherwise it is mapped read-only.
 static IMAGE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+/// The number of the image's file; see [`image_parts`].
+static IMAGE_NUMBER: AtomicU64 = AtomicU64::new(0);
 /// The trace from its beginning, which the checker keeps and children must not change.
 static WHOLE_TRACE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 /// Which bytes of each line this child has touched, one word per line.
@@ -224,6 +226,7 @@ pub(crate) fn start() {
     CONTROL.store(map(0, CONTROL_BYTES, libc::MAP_SHARED, fd::CONTROL).cast(), Relaxed);
     WHOLE_TRACE.store(map(0, TRACE_BYTES, libc::MAP_SHARED, fd::TRACE), Relaxed);
     IMAGE.store(map_with(0, POOL_BYTES, libc::PROT_READ, libc::MAP_SHARED, fd::IMAGE), Relaxed);
+    IMAGE_NUMBER.store(image_number(), Relaxed);
     map_with(POOL_BASE, POOL_BYTES, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
     map(POOL_BASE + ALIAS_OFFSET, POOL_BYTES, libc::MAP_PRIVATE, fd::IMAGE);
     let shadow_bytes = POOL_BYTES / LINE_BYTES * 8;
@@ -322,6 +325,42 @@ pub(crate) fn image_bytes(address: u64, bytes: u64) -> &'static [u8] {
     assert!(offset + bytes <= POOL_BYTES, "a range outside of the pool");
     // SAFETY: the image is mapped, and changes only when files are loaded, before their range is read.
     unsafe { std::slice::from_raw_parts(IMAGE.load(Relaxed).add(offset as usize), bytes as usize) }
+}
+
+/// The parts of a range that were ever written to the image, as ranges. Asks the kernel instead of reading, which would
+/// take memory for every page of a sparse file. A program that closed the descriptor gets the whole range.
+pub(crate) fn image_parts(address: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+    let end = address + bytes;
+    let mut at = if IMAGE.load(Relaxed).is_null() { end } else { address };
+    let known = IMAGE_NUMBER.load(Relaxed) != 0 && image_number() == IMAGE_NUMBER.load(Relaxed);
+    let seek = move |from: u64, what: i32| {
+        let offset = (from - POOL_BASE) as usize;
+        // SAFETY: moves a position that nothing uses.
+        unsafe { raw_syscall(libc::SYS_lseek, [fd::IMAGE as usize, offset, what as usize, 0, 0, 0]) }
+    };
+    std::iter::from_fn(move || {
+        if at >= end {
+            return None;
+        }
+        if !known {
+            return Some((std::mem::replace(&mut at, end), bytes));
+        }
+        let start = u64::try_from(seek(at, libc::SEEK_DATA)).ok()? + POOL_BASE;
+        let hole = u64::try_from(seek(start.min(end), libc::SEEK_HOLE)).map_or(end, |hole| hole + POOL_BASE);
+        at = hole.min(end);
+        (start < end).then(|| (start, at - start))
+    })
+}
+
+/// The number of the file behind the image's descriptor, which the program can close and use for another; 0 if there
+/// is none.
+fn image_number() -> u64 {
+    // SAFETY: all-zero bytes are valid; the kernel fills the structure in.
+    unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        raw_syscall(libc::SYS_fstat, [fd::IMAGE as usize, &raw mut status as usize, 0, 0, 0, 0]);
+        status.st_ino
+    }
 }
 
 /// Does the image hold a nonzero word in a range of whole words?
@@ -473,6 +512,18 @@ pub(crate) fn count_read(address: u64) {
     });
 }
 
+/// Counts a read of PM if that takes nothing else; [`count_read`] otherwise.
+#[inline(always)]
+pub(crate) fn count_read_quickly() -> bool {
+    TRACE.with(|trace| {
+        let more = trace.reads_left > 1;
+        if more {
+            trace.reads_left -= 1;
+        }
+        more
+    })
+}
+
 #[cold]
 #[inline(never)]
 fn no_reads_left(trace: &mut Trace, address: u64) {
@@ -568,6 +619,29 @@ pub(crate) fn never_ends() -> ! {
 /// Appends a record to the trace. Only under the checker.
 #[inline(always)]
 pub(crate) fn append(record: Record) {
+    if !append_within_room(record) {
+        append_otherwise(record);
+    }
+}
+
+/// Appends a record if that takes nothing but writing it. The record is written field by field: passed on in memory, it
+/// would be read back before it is there.
+#[inline(always)]
+pub(crate) fn append_within_room(record: Record) -> bool {
+    let index = control(|control| control.records);
+    let (records, has_room) =
+        TRACE.with(|trace| (trace.records, index < trace.ready && trace.watched_left.is_none()));
+    if has_room {
+        // SAFETY: the trace is mapped that far.
+        unsafe { records.add(index as usize).write(record) };
+        TRACE.with(|trace| trace.reads_left = trace.patience);
+        control(|control| control.records = index + 1);
+    }
+    has_room
+}
+
+#[inline(never)]
+fn append_otherwise(record: Record) {
     TRACE.with(|trace| {
         control(|control| {
             let index = control.records;

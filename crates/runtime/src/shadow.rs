@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use crashproof_protocol::Record;
 use crashproof_protocol::abi::Site;
 use px86::{Kind, LINE_BYTES, Line};
 
@@ -13,6 +14,7 @@ use crate::cell::RunningThreadCell;
 use crate::raw::{peek, peek_pm};
 use crate::recorder::record;
 use crate::session::{self, recovering, shadow};
+use crate::sites;
 use crate::threads::running;
 
 /// Loads and stores inside brackets.
@@ -117,6 +119,39 @@ pub(crate) unsafe fn before_read_of(address: u64, width: u64, site: *const Site)
             first_touch(address, missing, site);
         }
     }
+}
+
+/// Reads up to eight bytes of a line, if that takes nothing but recording them, or not even that.
+///
+/// # Safety
+///
+/// As for [`before_read`].
+#[inline(always)]
+pub(crate) unsafe fn read_quickly(address: u64, width: u64, site: *const Site) -> Option<u64> {
+    let wanted = bits(address, width);
+    let touched = wanted & session::shadow_to_write(address);
+    // SAFETY: as for this function.
+    let value = unsafe { peek_pm(address, width) };
+    if touched == wanted {
+        return session::count_read_quickly().then_some(value);
+    }
+    if touched != 0 || !width.is_power_of_two() || counts_specially() {
+        return None;
+    }
+    let number = sites::number_in_latest(site)?;
+    // A record restarts the count of reads.
+    if !session::append_within_room(Record::new(
+        Kind::Load as u8,
+        address,
+        width as u8,
+        value,
+        running::number(),
+        number,
+    )) {
+        return None;
+    }
+    shadow(address, |known| *known |= wanted);
+    Some(value)
 }
 
 /// Are there brackets, or ranges that are forgotten?

@@ -26,6 +26,12 @@ pub(crate) fn number(site: *const Site) -> u32 {
     }
 }
 
+/// The same, if it belongs to the module of the last lookup.
+#[inline(always)]
+pub(crate) fn number_in_latest(site: *const Site) -> Option<u32> {
+    LATEST.with(|latest| latest.number(site as usize))
+}
+
 #[cold]
 fn find(at: usize) -> u32 {
     if let Some(number) = callers::number(at) {

@@ -7,7 +7,7 @@ use num_bigint::BigUint;
 use px86::overtake;
 use px86::storage::{CachedStore, Execution, Seq};
 use px86::{Domain, Kind, Line, Platform};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::subject::Durable;
 
@@ -18,6 +18,8 @@ pub(crate) struct Timeline {
     pub(crate) at: usize,
     /// Lines that may lose stores.
     open: BTreeSet<Line>,
+    /// The same lines, for the question that every read of every walk asks.
+    is_open: FxHashSet<Line>,
     /// Non-temporal stores that come later in the program but may have overtaken the next records; see
     /// [`Timeline::look_ahead`].
     early: BTreeMap<Line, Vec<CachedStore>>,
@@ -95,6 +97,7 @@ impl Timeline {
             execution: Execution::new(platform.clone()),
             at: 0,
             open: BTreeSet::new(),
+            is_open: FxHashSet::default(),
             early: BTreeMap::new(),
             overtaken: BTreeMap::new(),
             late: BTreeMap::new(),
@@ -151,7 +154,7 @@ impl Timeline {
     }
 
     pub(crate) fn is_open(&self, line: Line) -> bool {
-        self.open.contains(&self.platform.unit(line))
+        self.is_open.contains(&self.platform.unit(line))
             || self.late.contains_key(&line)
             || self.early.contains_key(&line)
     }
@@ -209,7 +212,7 @@ impl Timeline {
         self.assumed.insert(line, until);
         self.changed.push(line);
         if all {
-            self.open.remove(&line);
+            self.close(line);
         }
         persisted
     }
@@ -383,7 +386,9 @@ impl Timeline {
             Kind::Store | Kind::NonTemporalStore | Kind::Rmw => {
                 let line = self.platform.unit(Line::containing(event.address));
                 self.execution.commit_store(&event, self.at as u32 - 1);
-                self.open.insert(line);
+                if self.is_open.insert(line) {
+                    self.open.insert(line);
+                }
                 self.changed.push(line);
                 self.written = true;
                 if self.platform.cache_survives(line) {
@@ -425,6 +430,12 @@ impl Timeline {
         persisted
     }
 
+    fn close(&mut self, line: Line) {
+        if self.is_open.remove(&line) {
+            self.open.remove(&line);
+        }
+    }
+
     /// Lets the pending stores to a line take effect.
     fn no_longer_waits(&mut self, line: Line) {
         self.changed.push(line);
@@ -449,7 +460,7 @@ impl Timeline {
             self.certain_until = self.certain_until.max(youngest);
             let left = self.execution.line(line).map_or(0, |history| history.stores().len());
             if left <= self.assumed(line) {
-                self.open.remove(&line);
+                self.close(line);
             }
         }
         persisted

@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crashproof_findings::{Place, is_of_others};
 use crashproof_protocol::steps::{Actor, Note};
-use crashproof_protocol::{Record, exit, schedule};
+use crashproof_protocol::{Record, exit, record, schedule};
 use rustc_hash::FxHashSet;
 
-use crate::crash::{ChosenCrash, CrashState, Layouts, Timeline};
+use crate::crash::{ChosenCrash, CrashState, Layouts, RecordKinds, Timeline};
 use crate::driver::call_stacks::{Calls, Sought};
 use crate::driver::options::{Medium, Options};
 use crate::driver::other_files::FilesUsed;
@@ -693,8 +693,10 @@ impl Observer for Judging<'_> {
         self.options.monitor.crashed(at, self.found().failures.len());
     }
 
-    fn ran(&self, records: &[Record], behaviors: usize) {
-        self.note_untracked(records, 1);
+    fn ran(&self, records: &[Record], kinds: RecordKinds, behaviors: usize) {
+        if kinds.has(record::UNKNOWN) {
+            self.note_untracked(records, 1);
+        }
         self.found().files_used.recovered(records);
         self.options.monitor.recovered(behaviors, self.found().failures.len());
     }

@@ -4,6 +4,7 @@
 //! some point on have the same blocks from there on, even if one began with an additional read; equal blocks are
 //! shared.
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use crashproof_protocol::Record;
@@ -12,6 +13,45 @@ use rustc_hash::FxHashMap;
 
 /// A block number. Numbers are never reused.
 pub(crate) type BlockId = u32;
+
+/// Numbers of blocks: mostly one, of which there are as many as there are behaviors.
+pub(crate) enum BlockIds {
+    One(BlockId),
+    #[expect(clippy::box_collection, reason = "two words instead of three, for something rare")]
+    More(Box<Vec<BlockId>>),
+}
+
+impl BlockIds {
+    pub(crate) fn as_slice(&self) -> &[BlockId] {
+        match self {
+            BlockIds::One(id) => std::slice::from_ref(id),
+            BlockIds::More(ids) => ids,
+        }
+    }
+
+    fn add(&mut self, id: BlockId) {
+        match self {
+            BlockIds::One(first) => *self = BlockIds::More(Box::new(vec![*first, id])),
+            BlockIds::More(ids) => ids.push(id),
+        }
+    }
+
+    /// Retains some of them; are any left?
+    fn retain(&mut self, wanted: impl Fn(&BlockId) -> bool) -> bool {
+        match self {
+            BlockIds::One(id) => wanted(id),
+            BlockIds::More(ids) => {
+                ids.retain(wanted);
+                !ids.is_empty()
+            }
+        }
+    }
+}
+
+/// Adds a number to those of an entry.
+pub(crate) fn add_id<K>(entry: Entry<'_, K, BlockIds>, id: BlockId) {
+    entry.and_modify(|ids| ids.add(id)).or_insert(BlockIds::One(id));
+}
 
 /// Maximum number of reads per block.
 const LONGEST: usize = 256;
@@ -39,7 +79,7 @@ impl Block {
 pub(crate) struct Blocks {
     /// `None` once the last reference to a block is gone.
     blocks: Vec<Option<Arc<Block>>>,
-    by_content: FxHashMap<u64, Vec<BlockId>>,
+    by_content: FxHashMap<u64, BlockIds>,
     /// For each block, the one that last followed it, so that common endings are found without hashing their reads.
     after: Vec<BlockId>,
     bytes: usize,
@@ -104,7 +144,7 @@ impl Blocks {
     /// The block with these reads, at least one.
     fn of(&mut self, steps: &[Step]) -> BlockId {
         let hash = steps.iter().fold(steps.len() as u64, hash_step);
-        let known = self.by_content.entry(hash).or_default();
+        let known = self.by_content.get(&hash).map_or(&[][..], BlockIds::as_slice);
         let equal = |id: &&BlockId| {
             let block = self.blocks[**id as usize].as_ref();
             block.is_some_and(|block| *block.steps == *steps)
@@ -113,7 +153,7 @@ impl Blocks {
             return *id;
         }
         let id = self.blocks.len() as BlockId;
-        known.push(id);
+        add_id(self.by_content.entry(hash), id);
         let mut lines: Vec<Line> = Vec::new();
         for step in steps {
             let line = Line::containing(step.address());
@@ -140,10 +180,7 @@ impl Blocks {
             }
         }
         let blocks = &self.blocks;
-        self.by_content.retain(|_, ids| {
-            ids.retain(|id| blocks[*id as usize].is_some());
-            !ids.is_empty()
-        });
+        self.by_content.retain(|_, ids| ids.retain(|id| blocks[*id as usize].is_some()));
     }
 
     /// How many numbers were given.

@@ -38,7 +38,7 @@ impl<S: Subject> Worker<'_, S> {
             return Ok(false);
         }
         if self.plain_ends.as_ref().is_none_or(|(at, _)| *at != state.first.at) {
-            let ends = self.find_plain_ends(state)?;
+            let ends = self.keeping_contents(|worker| worker.find_plain_ends(state))?;
             self.plain_ends = Some((state.first.at, ends));
         }
         let (_, ends) = self.plain_ends.as_ref().expect("just found");

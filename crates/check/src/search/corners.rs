@@ -56,62 +56,75 @@ impl<S: Subject> Worker<'_, S> {
 
     /// Follows recovery into the corners of a crash; returns where it ended.
     pub(crate) fn corners(&mut self, state: &CrashState) -> Result<FxHashSet<Place>, Stop> {
+        self.keeping_contents(|worker| worker.each_corner(state))
+    }
+
+    fn each_corner(&mut self, state: &CrashState) -> Result<FxHashSet<Place>, Stop> {
         let mut ended = FxHashSet::default();
-        // Only lines that recovery reads matter, and recovery itself reveals them.
-        let mut lines: BTreeSet<Line> = BTreeSet::new();
-        let mut tried: BTreeSet<Line> = BTreeSet::new();
-        let (first, checksummed) = self.corner(state, Corner::Kept, &mut ended)?;
+        // Only lines that recovery reads matter, and recovery itself reveals them. If it reads nothing of a line that
+        // another choice would change, it does with that choice exactly what it did.
+        let (kept, checksummed) = self.corner(state, Corner::Kept, &mut ended)?;
         if checksummed {
             // `checksums` decides which states are tried with a checksum.
             return Ok(ended);
         }
-        lines.extend(first);
-        lines.extend(self.corner(state, Corner::Lost, &mut ended)?.0);
-        while let Some(line) = lines.difference(&tried).next().copied() {
-            tried.insert(line);
-            lines.extend(self.corner(state, Corner::Without(line), &mut ended)?.0);
-            lines.extend(self.corner(state, Corner::Only(line), &mut ended)?.0);
+        let lost = self.corner(state, Corner::Lost, &mut ended)?.0;
+        let mut lines: BTreeSet<Line> = kept.union(&lost).copied().collect();
+        for line in lines.clone() {
+            if kept.contains(&line) {
+                lines.extend(self.corner(state, Corner::Without(line), &mut ended)?.0);
+            }
+            if lost.contains(&line) {
+                lines.extend(self.corner(state, Corner::Only(line), &mut ended)?.0);
+            }
         }
         let stores = |line: &Line| state.last().each_store(*line).map(|store| store.at).collect::<Vec<Seq>>();
         let moments: BTreeSet<Seq> = lines.iter().flat_map(stores).collect();
         let step = moments.len().div_ceil(MOMENTS).max(1);
-        for moment in moments.into_iter().step_by(step) {
-            self.corner(state, Corner::Moment(moment), &mut ended)?;
+        // Most stores of a constructor to fresh memory change nothing.
+        let mut tried: FxHashSet<Vec<Bytes>> = FxHashSet::default();
+        for corner in moments.into_iter().step_by(step).map(Corner::Moment) {
+            if tried.insert(lines.iter().map(|line| self.in_corner(state, *line, corner)).collect()) {
+                self.corner(state, corner, &mut ended)?;
+            }
         }
         Ok(ended)
     }
 
-    /// Follows recovery into one corner; returns the lines it read there that could have held something else, and
+    /// Follows recovery into one corner; returns the lines whose reads there another choice could have changed, and
     /// whether a checksum protects any of them.
     fn corner(
         &mut self,
         state: &CrashState,
         corner: Corner,
         ended: &mut FxHashSet<Place>,
-    ) -> Result<(Vec<Line>, bool), Stop> {
+    ) -> Result<(BTreeSet<Line>, bool), Stop> {
         if self.search.shared().stopped {
             return Err(Stop::Limit);
         }
         self.search.shared().coverage.corners += 1;
         let chosen = |worker: &Self, line: Line| worker.in_corner(state, line, corner);
         let Some(followed) = self.follow_chosen(state, &chosen)? else {
-            return Ok((Vec::new(), false));
+            return Ok((BTreeSet::new(), false));
         };
         if ended.insert(followed.at) {
             let outcome = self.outcome(followed.outcome);
             self.leaf(state, &followed.revealed, &followed.path, &outcome)?;
         }
-        Ok((followed.revealed.into_keys().collect(), !followed.checksummed.is_empty()))
+        let is_choice = |(line, left): (&Line, &Vec<Content>)| {
+            self.known_contents(state, *line).is_told_apart(left).then_some(*line)
+        };
+        let lines = followed.revealed.iter().filter_map(is_choice).collect();
+        Ok((lines, !followed.checksummed.is_empty()))
     }
 
     /// A line's content in a corner.
     pub(crate) fn in_corner(&self, state: &CrashState, line: Line, corner: Corner) -> Bytes {
-        let contents = self.contents(state, line, &Revealed::default());
-        let kept = || Content::most_kept(&contents).bytes;
+        let known = self.known_contents(state, line);
+        let (kept, least) = (|| known.kept, || &known.least);
         // Lines that survive together are lost together.
         let same = |other: Line| state.first.unit(other) == state.first.unit(line);
         // What is assumed to persist is never lost.
-        let least = || contents.iter().min_by_key(|content| content.kept).expect("a line holds something");
         match corner {
             Corner::Kept => kept(),
             Corner::Lost => least().bytes,

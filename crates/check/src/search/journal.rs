@@ -11,6 +11,7 @@
 use std::fs::{File, OpenOptions};
 use std::hash::{Hash, Hasher};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -56,9 +57,39 @@ struct Writer {
     blocks: FxHashMap<u128, u32>,
     /// Recoveries in the file.
     known: FxHashSet<u128>,
+    last: Last,
     flushed: Instant,
     /// The first error.
     failed: Option<io::Error>,
+}
+
+/// The last recovery written: most of the next one is the same, and comparing takes less than hashing.
+#[derive(Default)]
+struct Last {
+    records: Vec<Record>,
+    /// Its blocks: number, and range of records.
+    blocks: Vec<(u32, Range<usize>)>,
+    /// The index in `blocks` of each of them.
+    at: FxHashMap<u32, usize>,
+}
+
+impl Last {
+    /// The block with this index, if `rest` begins with it and is cut there.
+    fn guess(&self, index: usize, rest: &[Record]) -> Option<(u32, usize)> {
+        let (number, range) = self.blocks.get(index)?;
+        let length = range.len();
+        let same = rest.get(..length)? == &self.records[range.clone()];
+        let is_cut = rest.len() == length || length == LONGEST || ends_block(&rest[length - 1]);
+        (same && is_cut).then_some((*number, length))
+    }
+
+    fn replace(&mut self, records: &[Record], blocks: Vec<(u32, Range<usize>)>) {
+        self.records.clear();
+        self.records.extend_from_slice(records);
+        self.at.clear();
+        self.at.extend(blocks.iter().enumerate().map(|(index, (number, _))| (*number, index)));
+        self.blocks = blocks;
+    }
 }
 
 impl Journal {
@@ -72,8 +103,8 @@ impl Journal {
             let block = |hash| {
                 blocks.insert(hash, blocks.len() as u32);
             };
-            end = scan(&file, block, |recovery| {
-                known.insert(key(&recovery));
+            end = scan(&file, block, |recovery, key| {
+                known.insert(key);
                 each(recovery);
             })?;
         }
@@ -87,16 +118,17 @@ impl Journal {
             file.seek(SeekFrom::Start(end))?;
         }
         let file = BufWriter::with_capacity(1 << 20, file);
-        Ok(Journal(Mutex::new(Writer { file, blocks, known, flushed: Instant::now(), failed: None })))
+        let (last, flushed) = (Last::default(), Instant::now());
+        Ok(Journal(Mutex::new(Writer { file, blocks, known, last, flushed, failed: None })))
     }
 
     /// Adds a recovery, if it is not there yet.
-    pub(crate) fn add(&self, recovery: &Journaled) {
+    pub(crate) fn add(&self, records: &[Record], ending: Ending, output: &str, waits_for: &[u64]) {
         let writer = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if writer.failed.is_some() || !writer.known.insert(key(recovery)) {
+        if writer.failed.is_some() {
             return;
         }
-        if let Err(error) = writer.add(recovery) {
+        if let Err(error) = writer.add(records, ending, output, waits_for) {
             writer.failed = Some(error);
         }
     }
@@ -113,9 +145,9 @@ impl Journal {
 }
 
 impl Writer {
-    fn add(&mut self, recovery: &Journaled) -> io::Result<()> {
+    fn add(&mut self, records: &[Record], ending: Ending, output: &str, waits_for: &[u64]) -> io::Result<()> {
         let mut payload = vec![RECOVERY];
-        let (kind, code) = match recovery.ending {
+        let (kind, code) = match ending {
             Ending::Exit(code) => (0, code),
             Ending::Signal(signal) => (1, signal),
             Ending::Corrupted => (2, 0),
@@ -124,19 +156,16 @@ impl Writer {
         };
         payload.push(kind);
         payload.extend(code.to_le_bytes());
-        payload.extend((recovery.waits_for.len() as u32).to_le_bytes());
-        recovery.waits_for.iter().for_each(|address| payload.extend(address.to_le_bytes()));
-        payload.extend((recovery.output.len() as u32).to_le_bytes());
-        payload.extend(recovery.output.as_bytes());
-        for block in cut(&recovery.records) {
-            let bytes: Vec<u8> = block.iter().flat_map(packed).collect();
-            let fresh = self.blocks.len() as u32;
-            let number = *self.blocks.entry(two_hashes(&bytes)).or_insert(fresh);
-            if number == fresh {
-                let whole: Vec<u8> = std::iter::once(BLOCK).chain(bytes).collect();
-                self.frame(&whole)?;
-            }
+        payload.extend((waits_for.len() as u32).to_le_bytes());
+        waits_for.iter().for_each(|address| payload.extend(address.to_le_bytes()));
+        payload.extend((output.len() as u32).to_le_bytes());
+        payload.extend(output.as_bytes());
+        let numbers_at = payload.len();
+        for number in self.add_blocks(records)? {
             payload.extend(number.to_le_bytes());
+        }
+        if !self.known.insert(key(&payload[numbers_at..], ending)) {
+            return Ok(());
         }
         self.frame(&payload)?;
         if self.flushed.elapsed() >= FLUSHED_EVERY {
@@ -144,6 +173,39 @@ impl Writer {
             self.flushed = Instant::now();
         }
         Ok(())
+    }
+
+    /// Writes the blocks that are not in the file yet; returns the numbers of all, in order.
+    fn add_blocks(&mut self, records: &[Record]) -> io::Result<Vec<u32>> {
+        let mut blocks: Vec<(u32, Range<usize>)> = Vec::with_capacity(records.len() / USUAL as usize + 1);
+        let (mut from, mut next) = (0, Some(0));
+        while from < records.len() {
+            let rest = &records[from..];
+            let (number, length) = match next.and_then(|next| self.last.guess(next, rest)) {
+                Some(guessed) => guessed,
+                None => self.add_block(rest)?,
+            };
+            next = self.last.at.get(&number).map(|index| index + 1);
+            blocks.push((number, from..from + length));
+            from += length;
+        }
+        let numbers = blocks.iter().map(|(number, _)| *number).collect();
+        self.last.replace(records, blocks);
+        Ok(numbers)
+    }
+
+    /// Writes the block that records begin with, if it is not in the file yet; returns its number and length.
+    fn add_block(&mut self, records: &[Record]) -> io::Result<(u32, usize)> {
+        let block = first_block(records);
+        let mut bytes = Vec::with_capacity(1 + block.len() * RECORD);
+        bytes.push(BLOCK);
+        block.iter().for_each(|record| bytes.extend_from_slice(&packed(record)));
+        let fresh = self.blocks.len() as u32;
+        let number = *self.blocks.entry(two_hashes(&bytes[1..])).or_insert(fresh);
+        if number == fresh {
+            self.frame(&bytes)?;
+        }
+        Ok((number, block.len()))
     }
 
     fn frame(&mut self, payload: &[u8]) -> io::Result<()> {
@@ -156,14 +218,15 @@ impl Writer {
 /// Reads a journal that is not being written.
 pub(crate) fn read(directory: &Path, each: impl FnMut(Journaled)) -> io::Result<()> {
     let file = File::open(directory.join(FILE))?;
-    match scan(&file, |_| {}, each)? {
+    let mut each = each;
+    match scan(&file, |_| {}, |recovery, _| each(recovery))? {
         0 => Err(io::Error::new(io::ErrorKind::InvalidData, "this is no journal of recoveries")),
         _ => Ok(()),
     }
 }
 
 /// Scans a journal; returns the end of the last complete frame, or 0 if it is not a journal.
-fn scan(file: &File, mut block: impl FnMut(u128), mut each: impl FnMut(Journaled)) -> io::Result<u64> {
+fn scan(file: &File, mut block: impl FnMut(u128), mut each: impl FnMut(Journaled, u128)) -> io::Result<u64> {
     let mut input = BufReader::with_capacity(1 << 20, file);
     input.rewind()?;
     let mut magic = [0; MAGIC.len()];
@@ -186,7 +249,7 @@ fn scan(file: &File, mut block: impl FnMut(u128), mut each: impl FnMut(Journaled
         }
         match contents.take(&payload) {
             Some(Taken::Block) => block(two_hashes(&payload[1..])),
-            Some(Taken::Recovery(recovery)) => each(recovery),
+            Some(Taken::Recovery(recovery, key)) => each(recovery, key),
             None => break,
         }
         end += (head.len() + length) as u64;
@@ -197,7 +260,8 @@ fn scan(file: &File, mut block: impl FnMut(u128), mut each: impl FnMut(Journaled
 /// What a frame holds.
 enum Taken {
     Block,
-    Recovery(Journaled),
+    /// With its key.
+    Recovery(Journaled, u128),
 }
 
 /// The blocks of the frames read so far.
@@ -214,7 +278,9 @@ impl Contents {
                 self.blocks.push(records.as_chunks::<RECORD>().0.iter().map(unpacked).collect());
                 Some(Taken::Block)
             }
-            (&RECOVERY, rest) => recovery(rest, &self.blocks).map(Taken::Recovery),
+            (&RECOVERY, rest) => {
+                recovery(rest, &self.blocks).map(|(recovery, key)| Taken::Recovery(recovery, key))
+            }
             _ => None,
         }
     }
@@ -225,10 +291,11 @@ impl Contents {
 pub fn recoveries_among<'f>(frames: impl IntoIterator<Item = &'f [u8]>) -> usize {
     let mut contents = Contents::default();
     let taken = frames.into_iter().map_while(|frame| contents.take(frame));
-    taken.filter(|taken| matches!(taken, Taken::Recovery(_))).count()
+    taken.filter(|taken| matches!(taken, Taken::Recovery(..))).count()
 }
 
-fn recovery(payload: &[u8], blocks: &[Box<[Record]>]) -> Option<Journaled> {
+/// A recovery, and its key.
+fn recovery(payload: &[u8], blocks: &[Box<[Record]>]) -> Option<(Journaled, u128)> {
     let mut rest = payload;
     let mut take = |bytes: usize| {
         let (first, after) = rest.split_at_checked(bytes)?;
@@ -252,29 +319,27 @@ fn recovery(payload: &[u8], blocks: &[Box<[Record]>]) -> Option<Journaled> {
     for bytes in rest.as_chunks::<4>().0 {
         records.extend_from_slice(blocks.get(u32::from_le_bytes(*bytes) as usize)?);
     }
-    Some(Journaled { records, ending, output, waits_for })
+    let key = key(rest, ending);
+    Some((Journaled { records, ending, output, waits_for }, key))
 }
 
-/// A key for a recovery: a hash of its reads and how it ended.
-fn key(recovery: &Journaled) -> u128 {
-    let bytes: Vec<u8> = recovery.records.iter().flat_map(packed).collect();
-    two_hashes(&bytes) ^ two_hashes(format!("{:?}", recovery.ending).as_bytes())
+/// A key for a recovery: a hash of the numbers of its blocks and of how it ended. Equal records have equal blocks.
+fn key(numbers: &[u8], ending: Ending) -> u128 {
+    two_hashes(numbers) ^ two_hashes(format!("{ending:?}").as_bytes())
 }
 
-/// Cuts records into blocks at certain addresses, so that recoveries with a common ending share its blocks.
-fn cut(records: &[Record]) -> impl Iterator<Item = &[Record]> {
-    let ends = |record: &Record| {
-        let mixed = (record.address() ^ u64::from(record.kind())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 32).is_multiple_of(USUAL)
-    };
-    let mut rest = records;
-    std::iter::from_fn(move || {
-        let most = rest.len().min(LONGEST);
-        let end = rest[..most].iter().position(ends).map_or(most, |last| last + 1);
-        let (block, after) = rest.split_at(end);
-        rest = after;
-        (!block.is_empty()).then_some(block)
-    })
+/// Is a block cut after this record?
+fn ends_block(record: &Record) -> bool {
+    let mixed = (record.address() ^ u64::from(record.kind())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32).is_multiple_of(USUAL)
+}
+
+/// The block that records begin with: it is cut at certain addresses, so that recoveries with a common ending share its
+/// blocks.
+fn first_block(records: &[Record]) -> &[Record] {
+    let most = records.len().min(LONGEST);
+    let end = records[..most].iter().position(ends_block).map_or(most, |last| last + 1);
+    &records[..end]
 }
 
 fn packed(record: &Record) -> [u8; RECORD] {
@@ -322,6 +387,40 @@ mod tests {
         Journaled { records: (0..reads).map(read).collect(), ending, output, waits_for: vec![first; 2] }
     }
 
+    fn add(journal: &Journal, it: &Journaled) {
+        journal.add(&it.records, it.ending, &it.output, &it.waits_for);
+    }
+
+    /// Recoveries that begin or end like the one before are cut as they would be alone.
+    #[test]
+    fn blocks_do_not_depend_on_the_recovery_before() {
+        let whole = sample(1, 3000).records;
+        let mut parts: Vec<Journaled> = Vec::new();
+        for (from, to) in
+            [(0, 3000), (5, 3000), (5, 2000), (700, 2990), (0, 3000), (1, 300), (1, 299), (2, 3000)]
+        {
+            let records = [&whole[..1], &whole[from..to]].concat();
+            parts.push(Journaled { records, ..sample(1, 0) });
+        }
+        let numbers = |order: &[&Journaled]| {
+            let directory = tempfile::tempdir().expect("a directory");
+            let journal = Journal::open(directory.path(), |_| {}).expect("a journal");
+            order.iter().for_each(|it| add(&journal, it));
+            journal.finish().expect("it is written");
+            let before = all(directory.path()).len();
+            // Added again in any order, nothing is new.
+            parts.iter().rev().filter(|part| order.contains(part)).for_each(|it| add(&journal, it));
+            journal.finish().expect("it is written");
+            assert_eq!(all(directory.path()).len(), before);
+            all(directory.path())
+        };
+        let forward: Vec<&Journaled> = parts.iter().collect();
+        let found = numbers(&forward);
+        assert_eq!(found.len(), parts.len() - 1, "one is there twice");
+        assert!(parts.iter().all(|part| found.contains(part)));
+        assert_eq!(numbers(&forward[4..]).len(), 4);
+    }
+
     fn all(directory: &Path) -> Vec<Journaled> {
         let mut found = Vec::new();
         read(directory, |recovery| found.push(recovery)).expect("a journal");
@@ -333,7 +432,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let samples: Vec<Journaled> = (0..5).map(|first| sample(first, 1000)).collect();
         let journal = Journal::open(directory.path(), |_| panic!("nothing is there")).expect("a journal");
-        samples.iter().chain(&samples).for_each(|it| journal.add(it));
+        samples.iter().chain(&samples).for_each(|it| add(&journal, it));
         journal.finish().expect("it is written");
         assert_eq!(all(directory.path()), samples);
         let bytes = directory.path().join(FILE).metadata().expect("a file").len();
@@ -341,8 +440,8 @@ mod tests {
         let mut before = 0;
         let journal = Journal::open(directory.path(), |_| before += 1).expect("the same");
         assert_eq!(before, samples.len());
-        journal.add(&samples[0]);
-        journal.add(&sample(9, 10));
+        add(&journal, &samples[0]);
+        add(&journal, &sample(9, 10));
         journal.finish().expect("it is written");
         assert_eq!(all(directory.path()).len(), samples.len() + 1);
     }
@@ -353,7 +452,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let samples: Vec<Journaled> = (0..5).map(|first| sample(first, 200)).collect();
         let journal = Journal::open(directory.path(), |_| {}).expect("a journal");
-        samples.iter().for_each(|it| journal.add(it));
+        samples.iter().for_each(|it| add(&journal, it));
         journal.finish().expect("it is written");
         let whole = std::fs::read(directory.path().join(FILE)).expect("a file");
         for length in (0..whole.len()).step_by(37) {
@@ -361,7 +460,7 @@ mod tests {
             let mut left = Vec::new();
             let journal = Journal::open(directory.path(), |it| left.push(it)).expect("a journal");
             assert!(samples.starts_with(&left), "{length}");
-            samples.iter().for_each(|it| journal.add(it));
+            samples.iter().for_each(|it| add(&journal, it));
             journal.finish().expect("it is written");
             assert_eq!(all(directory.path()), samples, "{length}");
         }

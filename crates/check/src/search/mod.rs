@@ -13,6 +13,7 @@
 //! | `unchanged` | what has not changed since the previous crash point, and need not be examined again |
 //! | `worker` | crashes the recorded run, walks the tree, runs recoveries at its unexplored ends |
 //! | `corners` | the crash states most likely to reveal bugs, which come first |
+//! | `known_contents` | what open lines may hold, while corners of one crash state are tried |
 //! | `coping` | recoveries that read something stale, but leave the same state as if they had not |
 //! | `set_aside` | crash states whose failure is known |
 //! | `waiting` | recoveries that would wait forever like others before |
@@ -35,6 +36,7 @@ mod coping;
 mod corners;
 mod effects;
 mod journal;
+mod known_contents;
 mod minimize;
 mod observer;
 mod other_schedules;

@@ -4,7 +4,7 @@ use crashproof_protocol::Record;
 use crashproof_protocol::steps::Actor;
 use px86::Line;
 
-use crate::crash::{CrashState, Read, Revealed};
+use crate::crash::{CrashState, Read, RecordKinds, Revealed};
 use crate::search::tree::{Diverged, Outcome};
 use crate::subject::{Bytes, Limit, Schedule};
 
@@ -65,8 +65,8 @@ pub(crate) trait Observer: Sync {
     /// A crash is being tried, this far into the recorded run.
     fn crashed(&self, at: usize);
 
-    /// A recovery was run and made these records; the number of distinct behaviors is now `behaviors`.
-    fn ran(&self, records: &[Record], behaviors: usize);
+    /// A recovery was run and made these records, of these kinds; the number of distinct behaviors is now `behaviors`.
+    fn ran(&self, records: &[Record], kinds: RecordKinds, behaviors: usize);
 
     /// Report even recoveries that succeed and read only what a machine without caches could have left?
     fn wants_all(&self) -> bool {

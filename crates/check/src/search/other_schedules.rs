@@ -13,7 +13,7 @@ use crashproof_protocol::{Record, exit};
 use px86::{Kind, Line};
 use rustc_hash::{FxHashSet, FxHasher};
 
-use crate::crash::{Content, CrashState, Read, Revealed, group};
+use crate::crash::{Content, CrashState, Read, RecordKinds, Revealed, group};
 use crate::schedules::{Explorer, Plan, Steps};
 use crate::search::observer::Incomplete;
 use crate::search::path::Path;
@@ -201,8 +201,9 @@ impl<S: Subject> Worker<'_, S> {
         let waits_for = if endless { waits_for } else { Vec::new() };
         let records = self.subject.records().to_vec();
         let behaviors = self.search.shared().tree.behaviors();
-        self.search.observer.ran(&records, behaviors);
-        let outcome = self.search.outcome(&records, ending, output, waits_for);
+        let kinds = RecordKinds::of(&records);
+        self.search.observer.ran(&records, kinds, behaviors);
+        let outcome = self.search.outcome(&records, kinds, ending, output, waits_for);
         Ok(Some(Ran { records, steps, outcome, redundant }))
     }
 

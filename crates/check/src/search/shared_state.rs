@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crashproof_protocol::{Record, record};
 use num_bigint::BigUint;
-use px86::{Kind, Platform};
+use px86::Platform;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::crash::{History, ignored};
+use crate::crash::{History, RecordKinds, ignored};
 use crate::search::effects::Effects;
 use crate::search::journal::{Journal, Journaled};
 use crate::search::observer::{Incomplete, Observer};
@@ -193,7 +193,8 @@ impl<'a> Search<'a> {
     /// Adds a recovery that was run earlier.
     pub(crate) fn learn(&self, recovery: Journaled) {
         let Journaled { records, ending, output, waits_for } = recovery;
-        let outcome = self.outcome(&records, ending, output, waits_for);
+        let kinds = RecordKinds::of(&records);
+        let outcome = self.outcome(&records, kinds, ending, output, waits_for);
         let (added, behaviors) = {
             let mut shared = self.shared();
             let before = shared.tree.behaviors();
@@ -203,7 +204,7 @@ impl<'a> Search<'a> {
             shared.known_before += new;
             (added, shared.tree.behaviors())
         };
-        self.observer.ran(&records, behaviors);
+        self.observer.ran(&records, kinds, behaviors);
         if let Err(diverged) = added {
             self.observer.incomplete(Incomplete::Diverged(diverged));
         }
@@ -213,27 +214,24 @@ impl<'a> Search<'a> {
     pub(crate) fn outcome(
         &self,
         records: &[Record],
+        kinds: RecordKinds,
         ending: Ending,
         printed: String,
         waits_for: Vec<u64>,
     ) -> Outcome {
         let ends_well = ending == Ending::Exit(0);
-        let effects = Effects::of(records, &printed).filter(|_| ends_well && self.settings.history);
+        let has_effects = kinds.has_stores() || !printed.is_empty();
+        let is_compared = ends_well && self.settings.history && has_effects;
+        let effects = is_compared.then(|| Effects::of(records, &printed)).flatten();
         Outcome {
             ending,
             output: if ends_well { String::new() } else { printed },
-            writes: self.writes(records),
-            ignored: ignored(records),
+            writes: (self.settings.crashes > 1 && kinds.has_stores()).then(|| records.to_vec()),
+            ignored: if kinds.has_brackets() { ignored(records) } else { Vec::new() },
             waits_for,
-            threads: records.iter().any(|record| record.kind() == record::SPAWN),
+            threads: kinds.has(record::SPAWN),
             effects,
         }
-    }
-
-    /// All records of a recovery, if it stored anything and may itself be crashed.
-    fn writes(&self, records: &[Record]) -> Option<Vec<Record>> {
-        let stores = |record: &Record| record.event_kind().is_some_and(Kind::stores);
-        (self.settings.crashes > 1 && records.iter().any(stores)).then(|| records.to_vec())
     }
 
     /// The stores of an execution, if they are needed.

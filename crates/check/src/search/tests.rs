@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use crashproof_protocol::{ARENA, Record};
 use px86::{Kind, Platform};
 
-use crate::crash::History;
+use crate::crash::{History, RecordKinds};
 use crate::search::{
     Incomplete, Judgement, Observer, Plan, Recording, Recovered, Search, Settings, Shared, Worker,
 };
@@ -30,7 +30,7 @@ impl Observer for Seen {
 
     fn crashed(&self, _: usize) {}
 
-    fn ran(&self, _: &[Record], _: usize) {}
+    fn ran(&self, _: &[Record], _: RecordKinds, _: usize) {}
 
     fn wants_all(&self) -> bool {
         true
@@ -207,7 +207,7 @@ impl Observer for Limited {
 
     fn crashed(&self, _: usize) {}
 
-    fn ran(&self, _: &[Record], _: usize) {}
+    fn ran(&self, _: &[Record], _: RecordKinds, _: usize) {}
 
     fn wants_all(&self) -> bool {
         true

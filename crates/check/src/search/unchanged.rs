@@ -8,7 +8,7 @@
 use px86::Line;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::search::blocks::{Block, BlockId};
+use crate::search::blocks::{Block, BlockId, BlockIds, add_id};
 
 /// A worker's knowledge about lines at its current crash point.
 #[derive(Default)]
@@ -16,7 +16,7 @@ pub(crate) struct Unchanged {
     /// Is every read of a block certain to see its recorded value?
     good: Vec<bool>,
     /// The good blocks, by each of their lines.
-    by_line: FxHashMap<Line, Vec<BlockId>>,
+    by_line: FxHashMap<Line, BlockIds>,
     /// Other lines read by recovery since [`Unchanged::begin_walk`].
     looked_at: FxHashSet<Line>,
     /// Has a line changed that recovery reads?
@@ -35,7 +35,7 @@ impl Unchanged {
         }
         self.good[id as usize] = true;
         for line in &block.lines {
-            self.by_line.entry(*line).or_default().push(id);
+            add_id(self.by_line.entry(*line), id);
         }
     }
 
@@ -47,9 +47,9 @@ impl Unchanged {
     /// The possible contents of a line have changed.
     pub(crate) fn line_changed(&mut self, line: Line) {
         if let Some(blocks) = self.by_line.remove(&line) {
-            self.changed |= !blocks.is_empty();
-            for block in blocks {
-                self.good[block as usize] = false;
+            self.changed = true;
+            for block in blocks.as_slice() {
+                self.good[*block as usize] = false;
             }
         }
         self.changed |= self.looked_at.contains(&line);

@@ -9,9 +9,11 @@ use px86::{Kind, Line};
 use rustc_hash::FxHashSet;
 
 use crate::crash::{
-    Content, CrashState, History, Later, Persisted, Read, Reads, Revealed, Timeline, group, value,
+    Content, CrashState, History, Later, Persisted, Read, Reads, RecordKinds, Revealed, Timeline, group,
+    value,
 };
-use crate::search::journal::{Journaled, two_hashes};
+use crate::search::journal::two_hashes;
+use crate::search::known_contents::KnownContents;
 use crate::search::observer::{Incomplete, Recovered};
 use crate::search::path::Path;
 use crate::search::set_aside::View;
@@ -58,6 +60,7 @@ pub(crate) struct Worker<'a, S> {
     pub(crate) set_aside: View,
     /// Where recovery was seen to end after the current crash; already reported.
     pub(crate) reported: FxHashSet<Place>,
+    pub(crate) known_contents: KnownContents,
     number: usize,
 }
 
@@ -138,6 +141,7 @@ impl<'a, S: Subject> Worker<'a, S> {
             sets_aside: !search.settings.exhaustive,
             set_aside: View::default(),
             reported: FxHashSet::default(),
+            known_contents: KnownContents::default(),
             number: search.number_worker(),
         }
     }
@@ -490,11 +494,8 @@ impl<'a, S: Subject> Worker<'a, S> {
                     let line = Line::containing(address);
                     let seen = value(&chosen(self, line), address, width);
                     // Regardless of what is set aside: this state was requested.
-                    let image = |line| self.subject.image_line(line);
-                    let all = state.contents_given(line, &revealed, image);
-                    let agree = |content: &&Content| value(&content.bytes, address, width) == seen;
-                    let left: Vec<Content> = all.iter().filter(agree).cloned().collect();
-                    if left.len() < all.len() {
+                    let left = self.left_by_read(state, &revealed, (line, address, width), seen);
+                    if let Some(left) = left {
                         revealed.insert(line, left);
                     }
                     path.push(Read { site, address, width, value: seen, open: true });
@@ -506,7 +507,37 @@ impl<'a, S: Subject> Worker<'a, S> {
 
     /// What a line may hold, given what recovery's reads revealed.
     pub(crate) fn contents(&self, state: &CrashState, line: Line, revealed: &Revealed) -> Vec<Content> {
-        let mut contents = state.contents_given(line, revealed, |line| self.subject.image_line(line));
+        let contents = state.contents_given(line, revealed, |line| self.subject.image_line(line));
+        self.without_set_aside(state, line, contents)
+    }
+
+    /// The contents of a line that agree with a read of it, if there are others; regardless of what is set aside.
+    fn left_by_read(
+        &self,
+        state: &CrashState,
+        revealed: &Revealed,
+        (line, address, width): (Line, u64, u8),
+        seen: u64,
+    ) -> Option<Vec<Content>> {
+        let left = |all: &[Content]| {
+            let agree = |content: &&Content| value(&content.bytes, address, width) == seen;
+            (!all.iter().all(|content| agree(&content))).then(|| all.iter().filter(agree).cloned().collect())
+        };
+        // Other lines say something about this one only if they survive together with it.
+        let together = state.first.together(line);
+        if together.end - together.start > 1 || revealed.contains_key(&line) {
+            return left(&state.contents_given(line, revealed, |line| self.subject.image_line(line)));
+        }
+        left(&self.known_contents(state, line).all)
+    }
+
+    /// Retains the contents in which the stores assumed to persist survive.
+    pub(crate) fn without_set_aside(
+        &self,
+        state: &CrashState,
+        line: Line,
+        mut contents: Vec<Content>,
+    ) -> Vec<Content> {
         if self.sets_aside && self.set_aside.assumes_anything() {
             self.set_aside.retain(state, line, &mut contents);
         }
@@ -689,17 +720,17 @@ impl<'a, S: Subject> Worker<'a, S> {
         let records = self.subject.records();
         let waits_for = if endless { waits_for } else { Vec::new() };
         if let Some(journal) = self.search.journal.as_ref().filter(|_| !decided && threads == 1) {
-            let (output, waits_for) = (output.clone(), waits_for.clone());
-            journal.add(&Journaled { records: records.to_vec(), ending, output, waits_for });
+            journal.add(records, ending, &output, &waits_for);
         }
-        let outcome = self.search.outcome(records, ending, output, waits_for);
+        let kinds = RecordKinds::of(records);
+        let outcome = self.search.outcome(records, kinds, ending, output, waits_for);
         let (added, behaviors) = {
             let mut shared = self.search.shared();
             shared.statistics.recoveries += 1;
             shared.recovery_has_threads |= threads > 1;
             (shared.tree.add(records, outcome), shared.tree.behaviors())
         };
-        self.search.observer.ran(records, behaviors);
+        self.search.observer.ran(records, kinds, behaviors);
         if let Err(diverged) = added {
             self.search.observer.incomplete(Incomplete::Diverged(diverged));
         }

@@ -9,7 +9,7 @@ use std::io::{Read, Seek, Write};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ use crate::subject::sandbox::{self, Confined, Sandbox};
 use crate::subject::sanitizer;
 use crate::subject::sites::Sites;
 use crate::subject::trace::{PAGE, Trace};
-use crate::subject::waiting::{OnIdle, Waited, Waiting, addresses};
+use crate::subject::waiting::{LOOK, OnIdle, Waited, Waiting, addresses};
 
 /// A program and everything that is the same in all its runs.
 #[derive(Clone, Debug)]
@@ -129,19 +129,33 @@ pub(crate) struct Process {
     trace_file: File,
     image: MmapMut,
     image_file: File,
+    /// The memory that the image took when a run was last recorded. Reading a hole of it takes memory, too.
+    image_base: u64,
     output: File,
     sites: File,
     /// The number of records of the last run. A copy: the program can overwrite memory shared with the checker.
     recorded: usize,
     /// Bytes at the beginning of the trace that are kept.
     trace_start: u64,
-    /// Previous content of the lines written since; see [`Subject::rewind`].
-    original: FxHashMap<Line, Bytes>,
+    /// Previous content of the lines written since, by page; see [`Subject::rewind`].
+    original: FxHashMap<u64, Before>,
     pinning: Pinning,
     last_ending: Option<Ending>,
     /// Is it a copy of another one, made for a worker?
     is_twin: bool,
 }
+
+/// What a page of the image held before it was written. Most lines were empty, and take a bit.
+#[derive(Default)]
+struct Before {
+    /// The lines that were written.
+    written: u64,
+    /// Those that held something.
+    contents: Vec<(Line, Bytes)>,
+}
+
+/// Lines of a page, as many as a word has bits.
+const LINES_OF_PAGE: u64 = 64;
 
 /// Records that may follow the last one the limit allows: how the run ended.
 const LAST_RECORDS: u64 = 4096;
@@ -155,6 +169,12 @@ fn written(file: &File, start: u64, bytes: u64) -> bool {
     // SAFETY: seeks in our own file, whose position is not used.
     let hole = unsafe { libc::lseek(file.as_raw_fd(), start as i64, libc::SEEK_HOLE) };
     u64::try_from(hole).is_ok_and(|hole| hole >= start.saturating_add(bytes))
+}
+
+/// The memory that shared memory takes, in bytes.
+fn taken(file: &File) -> u64 {
+    const BLOCK: u64 = 512;
+    file.metadata().map_or(0, |about| about.blocks() * BLOCK)
 }
 
 /// The exit code of a loader that fails.
@@ -292,6 +312,7 @@ impl Process {
             trace_file: trace,
             image: map(&image, POOL_BYTES)?,
             image_file: image,
+            image_base: 0,
             process,
             command: ours,
             output,
@@ -321,6 +342,7 @@ impl Process {
                 _ => {}
             }
         }
+        process.command.set_read_timeout(Some(LOOK)).map_err(system("cannot use a socket"))?;
         let followed = process.launch.runtime.is_some();
         if !greeted || hello != [PARKED] || process.control().modules == 0 && !followed {
             return Err(Error::NotInstrumented { program: process.launch.program.clone() });
@@ -443,12 +465,10 @@ impl Subject for Process {
         }
         // The child's descriptor shares the position of this one, which says how much it printed.
         let _ = self.output.rewind();
+        self.control_mut().child = 0;
         self.pinning.before_run(self.process.id());
         let lost = |error| system("lost the program")(error);
         self.command.write_all(&[RUN]).map_err(lost)?;
-        let mut answer = [0; 4];
-        self.command.read_exact(&mut answer).map_err(lost)?;
-        let child = i32::from_le_bytes(answer);
         let serves = self.launch.until_idle || !self.launch.client.is_empty();
         let on_idle = match run.mode {
             // Under a debugger a run has no time limit.
@@ -461,12 +481,17 @@ impl Subject for Process {
         // fail because of the checker.
         let allowed = Some(self.launch.max_memory).filter(|bytes| *bytes > 0);
         let most_addresses = allowed.map(|bytes| bytes + addresses(self.process.id() as i32));
-        let process = &self.process;
+        let image = &self.image_file;
+        let image_base = if matches!(run.mode, Mode::Record { .. }) { 0 } else { self.image_base };
+        let (process, control) = (&self.process, self.control.as_ptr().cast::<Control>());
+        // SAFETY: the parked process writes it at any time, or has done so.
+        let inside = || unsafe { (&raw const (*control).child).read_volatile() };
         let waiting = Waiting {
-            child: &|| process.child(child),
+            child: &|| Some(inside()).filter(|child| *child > 0).map_or(0, |child| process.child(child)),
             command: &mut self.command,
             interrupt: &self.launch.interrupt,
             on_idle,
+            image_growth: &|| taken(image).saturating_sub(image_base),
             most_memory: self.launch.most_memory,
             most_addresses,
         };
@@ -474,6 +499,7 @@ impl Subject for Process {
         self.pinning.after_run(self.process.id());
         if matches!(run.mode, Mode::Record { .. }) {
             self.tables_mut().recorded_changes = self.tables().change_count;
+            self.image_base = taken(&self.image_file);
         }
         let whole = self.take_records(run.limits.records);
         let printed = self.output.stream_position().unwrap_or(0);
@@ -613,9 +639,15 @@ impl Subject for Process {
 
     fn set_image(&mut self, address: u64, width: u8, value: u64) {
         let line = Line::containing(address);
-        if !self.original.contains_key(&line) {
-            let before = self.image_line(line);
-            self.original.insert(line, before);
+        let bit = 1 << (line.0 % LINES_OF_PAGE);
+        let page = self.original.entry(line.0 / LINES_OF_PAGE).or_default();
+        if page.written & bit == 0 {
+            page.written |= bit;
+            let start = (line.start() - POOL_BASE) as usize;
+            let before = &self.image[start..start + LINE_BYTES as usize];
+            if before.iter().any(|byte| *byte != 0) {
+                page.contents.push((line, before.try_into().expect("a line")));
+            }
         }
         let start = (address - POOL_BASE) as usize;
         let width = usize::from(width);
@@ -623,9 +655,13 @@ impl Subject for Process {
     }
 
     fn rewind(&mut self) {
-        for (line, before) in std::mem::take(&mut self.original) {
-            let start = (line.start() - POOL_BASE) as usize;
-            self.image[start..start + before.len()].copy_from_slice(&before);
+        for (page, Before { written, contents }) in std::mem::take(&mut self.original) {
+            let lines = (0..LINES_OF_PAGE).filter(|line| written & 1 << line != 0);
+            let empty = lines.map(|line| (Line(page * LINES_OF_PAGE + line), [0; LINE_BYTES as usize]));
+            for (line, before) in empty.chain(contents) {
+                let start = (line.start() - POOL_BASE) as usize;
+                self.image[start..start + before.len()].copy_from_slice(&before);
+            }
         }
     }
 
@@ -665,6 +701,7 @@ impl Subject for Process {
         twin.is_twin = true;
         twin.copy_image(self, POOL_BASE..POOL_BASE + POOL_BYTES);
         twin.copy_file_table(self);
+        twin.image_base = taken(&twin.image_file);
         let late = LATE_MODULES_OFFSET as usize..;
         let late = late.start..late.start + caller::MODULES * size_of::<LateModule>();
         twin.control[late.clone()].copy_from_slice(&self.control[late]);

@@ -31,10 +31,13 @@ pub(crate) enum OnIdle<'a> {
 pub(crate) struct Waiting<'a> {
     /// Its process id. A function, because in a sandbox finding it takes a while.
     pub(crate) child: &'a dyn Fn() -> i32,
+    /// What tells of its end, and is read for [`LOOK`] at a time.
     pub(crate) command: &'a mut UnixStream,
     pub(crate) interrupt: &'a Interrupt,
     pub(crate) on_idle: OnIdle<'a>,
-    /// Maximum resident memory in bytes.
+    /// By how many bytes the image has grown since a run was recorded.
+    pub(crate) image_growth: &'a dyn Fn() -> u64,
+    /// Maximum resident memory in bytes, and how far the image may grow.
     pub(crate) most_memory: u64,
     /// Maximum address space in bytes; unlimited if not given.
     pub(crate) most_addresses: Option<u64>,
@@ -56,7 +59,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK_CLOSELY: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 4;
 /// How often to check others.
-const LOOK: Duration = Duration::from_millis(100);
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
 impl Waiting<'_> {
     /// Waits until it ends, or ends it.
@@ -67,9 +70,11 @@ impl Waiting<'_> {
         let mut interrupted = false;
         let mut known = 0;
         let (mut used, mut unused, mut waited) = (String::new(), Duration::ZERO, 0);
-        let status = loop {
-            let look = if serves { LOOK_CLOSELY } else { LOOK };
+        let look = if serves { LOOK_CLOSELY } else { LOOK };
+        if serves {
             self.command.set_read_timeout(Some(look))?;
+        }
+        let status = loop {
             let mut answer = [0; 4];
             match self.command.read_exact(&mut answer) {
                 Ok(()) => break i32::from_le_bytes(answer),
@@ -88,7 +93,7 @@ impl Waiting<'_> {
                 interrupted = true;
                 end(child);
             }
-            if resident(child) > self.most_memory {
+            if resident(child).max((self.image_growth)()) > self.most_memory {
                 instead = instead.or(Some(Ending::Limit(Limit::Memory)));
                 end(child);
             }
@@ -124,7 +129,9 @@ impl Waiting<'_> {
                 }
             }
         };
-        self.command.set_read_timeout(None)?;
+        if serves {
+            self.command.set_read_timeout(Some(LOOK))?;
+        }
         if let Some(mut client) = client {
             let _ = client.kill();
             let _ = client.wait();
