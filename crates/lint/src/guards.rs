@@ -83,7 +83,8 @@ impl Guards {
 
     pub(crate) fn covers(&self, guard: &str, guarded: &str) -> bool {
         let path = keys(guard);
-        let beside = is_beside(guard, guarded);
+        // A count leads to elements of arrays; that it moves on says nothing about one chosen before.
+        let beside = is_beside(guard, guarded) || guarded.contains("[..]");
         let Some(&guard) = path.last() else { return false };
         let guarded = keys(guarded);
         let pair = |guarded: &str| match self.pairs.get(&(guard.to_owned(), guarded.to_owned())) {

@@ -1,5 +1,6 @@
 // A ring whose consumer moves the head on, durably, and then clears the element: nothing reads it any more.
 //@ args: {dir}/ring
+//@ prove: skip (written for lint; not measured with prove yet)
 //@ variant right: -DRIGHT
 //@ check: clean
 //@ lint: clean
@@ -59,9 +60,8 @@ int main(int argc, char **argv) {
   for (uint64_t i = r->head; i < r->tail; i++)
     if (r->item[i % ROOM] != 100 + i)
       return 1;
-  while (r->tail < 3)
-    produce(r);
-  while (r->head < 2)
-    consume(r);
+  produce(r);
+  produce(r);
+  consume(r);
   return 0;
 }
