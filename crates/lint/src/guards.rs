@@ -58,6 +58,9 @@ pub(crate) enum Relation {
     /// The guard leads there: `while (e) { use(e->data); e = e->next; }` implies that the data of the *next* entry
     /// counts once `next` is set, and nothing about the data next to it.
     LeadsTo,
+    /// Recovery stores there while the guard is set, as it undoes what was interrupted: it must be durable when the guard
+    /// is cleared.
+    Undo,
 }
 
 /// Pairs of members: the first determines whether the second counts.
@@ -74,14 +77,15 @@ impl Guards {
         for guarded in keys(guarded) {
             if !path.contains(&guarded) {
                 let known = self.pairs.entry((guard.to_owned(), guarded.to_owned())).or_insert(relation);
-                if relation == Relation::Any {
+                if relation == Relation::Any || *known == Relation::Undo {
                     *known = relation;
                 }
             }
         }
     }
 
-    pub(crate) fn covers(&self, guard: &str, guarded: &str) -> bool {
+    /// Whether a store to a guard makes another store count; `clears` if it stores a zero.
+    pub(crate) fn covers(&self, guard: &str, guarded: &str, clears: bool) -> bool {
         let path = keys(guard);
         // A count leads to elements of arrays; that it moves on says nothing about one chosen before.
         let beside = is_beside(guard, guarded) || guarded.contains("[..]");
@@ -90,6 +94,7 @@ impl Guards {
         let pair = |guarded: &str| match self.pairs.get(&(guard.to_owned(), guarded.to_owned())) {
             Some(Relation::Any) => true,
             Some(Relation::LeadsTo) => !beside,
+            Some(Relation::Undo) => clears,
             None => false,
         };
         // A part of the guard is not guarded by it.
@@ -105,11 +110,11 @@ mod tests {
     fn a_flag_guards_what_is_read_behind_it() {
         let mut guards = Guards::default();
         guards.add("t->slots[..].ready", "t->slots[..].result", Relation::Any);
-        assert!(guards.covers("slot->ready", "slot->result"));
-        assert!(!guards.covers("slot->result", "slot->ready"));
-        assert!(!guards.covers("slot->ready", "job->finished"));
-        assert!(!guards.covers("*flag", "slot->result"));
-        assert!(!guards.covers("t->slots[..].ready", "t->slots[..].owner"));
+        assert!(guards.covers("slot->ready", "slot->result", false));
+        assert!(!guards.covers("slot->result", "slot->ready", false));
+        assert!(!guards.covers("slot->ready", "job->finished", false));
+        assert!(!guards.covers("*flag", "slot->result", false));
+        assert!(!guards.covers("t->slots[..].ready", "t->slots[..].owner", false));
     }
 
     #[test]
@@ -123,9 +128,9 @@ mod tests {
     fn a_link_guards_what_it_leads_to() {
         let mut guards = Guards::default();
         guards.add("e->next", "e->data", Relation::LeadsTo);
-        assert!(guards.covers("tail->next", "entry->data"));
-        assert!(!guards.covers("entry->next", "entry->data"));
+        assert!(guards.covers("tail->next", "entry->data", false));
+        assert!(!guards.covers("entry->next", "entry->data", false));
         guards.add("e->next", "e->data", Relation::Any);
-        assert!(guards.covers("entry->next", "entry->data"));
+        assert!(guards.covers("entry->next", "entry->data", false));
     }
 }

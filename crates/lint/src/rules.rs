@@ -135,12 +135,14 @@ pub(crate) struct Condition {
     pub(crate) guard: u32,
     pub(crate) guarded: u32,
     pub(crate) unless: Vec<u32>,
+    /// Does the guard's store clear it?
+    pub(crate) clears: bool,
 }
 
 impl Condition {
     fn holds(&self, guards: &Guards, names: &Names) -> bool {
-        let covers = |guard: u32| guards.covers(names.text(guard), names.text(self.guarded));
-        covers(self.guard) && !self.unless.iter().any(|later| covers(*later))
+        let covers = |guard: u32, clears| guards.covers(names.text(guard), names.text(self.guarded), clears);
+        covers(self.guard, self.clears) && !self.unless.iter().any(|later| covers(*later, false))
     }
 }
 

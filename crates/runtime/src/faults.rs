@@ -7,14 +7,16 @@
 use std::ffi::{c_int, c_void};
 use std::fmt::Write as _;
 use std::ptr::null_mut;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicPtr};
 
 use crashproof_protocol::abi::Site;
 use crashproof_protocol::fault;
 
 use crate::real::Real;
 use crate::session::recording;
-use crate::system::{KeptErrno, raw_syscall, write_error};
-use crate::{callers, mapped, raw, sites};
+use crate::system::{KeptErrno, own_process, own_thread, raw_syscall, write_error};
+use crate::{callers, raw, sites};
 
 /// `SIGABRT` is not among them: whatever aborts says why.
 const SIGNALS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
@@ -72,8 +74,45 @@ fn handle(signal: c_int) {
     }
 }
 
+/// Is a signal on its way that [`send`] sent?
+static SENT: AtomicBool = AtomicBool::new(false);
+
+/// The place of the access for which a signal was sent, while it is delivered.
+static PLACE_SENT: AtomicPtr<Site> = AtomicPtr::new(null_mut());
+
+/// The place of the access for which the runtime sent the signal that is being delivered.
+fn place_sent() -> Option<*const Site> {
+    let place = PLACE_SENT.load(Relaxed).cast_const();
+    (!place.is_null()).then_some(place)
+}
+
+/// Must the handler pass on this signal, because the runtime sent it for an access that is not permitted?
+pub(crate) fn has_sent() -> bool {
+    SENT.swap(false, Relaxed)
+}
+
+/// Sends the calling thread a signal as if an instruction had faulted.
+pub(crate) fn send(signal: c_int, address: u64, site: *const Site) {
+    /// The code of a fault at an address where nothing is.
+    const NOTHING_THERE: c_int = 1;
+    const ADDRESS: usize = 16;
+    force(signal);
+    // SAFETY: all-zero bytes are valid; the address is where the kernel puts it for these signals.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        (info.si_signo, info.si_code) = (signal, NOTHING_THERE);
+        (&raw mut info).byte_add(ADDRESS).cast::<u64>().write(address);
+        SENT.store(signal == libc::SIGSEGV, Relaxed);
+        PLACE_SENT.store(site.cast_mut(), Relaxed);
+        let target =
+            [own_process() as usize, own_thread() as usize, signal as usize, &raw const info as usize, 0, 0];
+        raw_syscall(libc::SYS_rt_tgsigqueueinfo, target);
+        PLACE_SENT.store(null_mut(), Relaxed);
+    }
+}
+
 /// A fault is about to be sent. As in the kernel, it ends the program if that blocks or ignores it.
-pub(crate) fn force(signal: c_int) {
+fn force(signal: c_int) {
     // SAFETY: asks for the mask and the disposition; all-zero bytes are valid plain data.
     unsafe {
         let mut blocked: libc::sigset_t = std::mem::zeroed();
@@ -140,7 +179,7 @@ unsafe extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, contex
     }
     if recording() {
         let mut line = Line { bytes: [0; 160], length: 0 };
-        let site = match mapped::place() {
+        let site = match place_sent() {
             Some(site) => sites::number(site),
             None => place(instruction, address, stack),
         };

@@ -44,7 +44,7 @@ use crate::recorder::unknown;
 use crate::system::KeptErrno;
 use crate::threads::running;
 use crate::threads::turns::asked_to_give_way;
-use crate::{access, assembly, callers, fixed, mapped, session, signals, strict};
+use crate::{access, assembly, callers, faults, fixed, mapped, session, signals, strict};
 use announced::{is_announced, place};
 use fences::Fences;
 use instruction::{Instructed, register};
@@ -97,7 +97,7 @@ unsafe fn handle_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     unsafe {
         let touched = (*info).si_addr() as u64;
         let address = fixed::in_pool(touched);
-        if mapped::has_sent()
+        if faults::has_sent()
             || (*info).si_code <= 0
             || !(POOL_BASE..POOL_BASE + POOL_BYTES).contains(&address)
         {

@@ -9,9 +9,6 @@
 
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::ptr::null_mut;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicPtr};
 
 use crashproof_protocol::FACTS;
 use crashproof_protocol::abi::Site;
@@ -19,7 +16,7 @@ use crashproof_protocol::abi::Site;
 use crate::cell::RunningThreadCell;
 use crate::faults;
 use crate::session::recording;
-use crate::system::{own_process, own_thread, raw_syscall};
+use crate::system::raw_syscall;
 
 const PAGE: u64 = 4096;
 
@@ -207,7 +204,7 @@ fn check_otherwise(address: u64, access: Access, site: *const Site) {
     }
     // A handler of the program may mend what is wrong, and return.
     while let Some(signal) = look_up(address, access) {
-        send(signal, address, site);
+        faults::send(signal, address, site);
     }
 }
 
@@ -244,43 +241,6 @@ fn size_of(descriptor: c_int) -> u64 {
         let into = &raw mut status as usize;
         raw_syscall(libc::SYS_fstat, [descriptor as usize, into, 0, 0, 0, 0]);
         status.st_size as u64
-    }
-}
-
-/// Is a signal on its way that [`check`] sent?
-static SENT: AtomicBool = AtomicBool::new(false);
-
-/// The place of the access for which a signal was sent, while it is delivered.
-static PLACE: AtomicPtr<Site> = AtomicPtr::new(null_mut());
-
-/// The place of the access for which the runtime sent the signal that is being delivered.
-pub(crate) fn place() -> Option<*const Site> {
-    let place = PLACE.load(Relaxed).cast_const();
-    (!place.is_null()).then_some(place)
-}
-
-/// Must the handler pass on this signal, because the runtime sent it for an access that is not permitted?
-pub(crate) fn has_sent() -> bool {
-    SENT.swap(false, Relaxed)
-}
-
-/// Sends the calling thread a signal as if an instruction had faulted.
-fn send(signal: c_int, address: u64, site: *const Site) {
-    /// The code of a fault at an address where nothing is.
-    const NOTHING_THERE: c_int = 1;
-    const ADDRESS: usize = 16;
-    faults::force(signal);
-    // SAFETY: all-zero bytes are valid; the address is where the kernel puts it for these signals.
-    unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        (info.si_signo, info.si_code) = (signal, NOTHING_THERE);
-        (&raw mut info).byte_add(ADDRESS).cast::<u64>().write(address);
-        SENT.store(signal == libc::SIGSEGV, Relaxed);
-        PLACE.store(site.cast_mut(), Relaxed);
-        let target =
-            [own_process() as usize, own_thread() as usize, signal as usize, &raw const info as usize, 0, 0];
-        raw_syscall(libc::SYS_rt_tgsigqueueinfo, target);
-        PLACE.store(null_mut(), Relaxed);
     }
 }
 

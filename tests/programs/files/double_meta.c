@@ -12,7 +12,7 @@
 //@ check: fails at DATA
 //@ check: fails at DATA_END
 //@ variant one-meta: -DGOOD -DONE_META
-//@ check: fails at META
+//@ check: fails at INVALID
 #include <crashproof.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -49,12 +49,12 @@ static void commit(uint64_t turn) {
 #endif
 #ifdef ONE_META
   struct meta *m = meta(0);
-  m->magic = 0;
+  m->magic = 0; // MARK: INVALID
 #else
   struct meta *m = meta(turn % 2);
 #endif
   m->turn = turn, m->root = root, m->sum = turn * 31 + root;
-  m->magic = 0xdb; // MARK: META
+  m->magic = 0xdb;
   crashproof_assert(msync(m, PAGE, MS_SYNC) == 0);
 }
 

@@ -1,9 +1,10 @@
 // Recovery looks at the records through a private mapping that it only reads, and at their number through a shared one:
 // both show what the file holds. A private mapping that was written keeps its own contents.
 //@ args: {dir}/pool
-//@ check: clean
 //@ lint: skip (which mapping is the file is only known at run time)
 //@ prove: skip (prove has no files)
+//@ variant flushed: -DFLUSHED
+//@ check: clean
 //@ variant unflushed: -DUNFLUSHED
 //@ check: recovery-fails at record
 #include <crashproof.h>

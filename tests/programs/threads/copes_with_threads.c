@@ -1,8 +1,9 @@
 // The workers leave a hint unflushed. Recovery looks at it and computes it again: it copes, although the same program
 // creates threads when it begins.
-//@ check: clean
 //@ lint: skip (the hint is never flushed, which lint cannot know to be harmless)
 //@ prove: skip (three threads' worth of schedules)
+//@ variant copes: -DCOPES
+//@ check: clean
 //@ variant used: -DUSED
 //@ check: missing-flush at hint
 #include <crashproof.h>

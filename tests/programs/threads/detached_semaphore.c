@@ -1,8 +1,9 @@
 // A detached thread reads persistent memory and posts a semaphore; when it has ended, the thread that waited for the
 // semaphore creates others, which store to what the first read. The semaphore orders the two: no race.
-//@ check: clean, no warnings
 //@ lint: clean
 //@ prove: skip (prove has no semaphores)
+//@ variant ordered: -DORDERED
+//@ check: clean, no warnings
 //@ variant racing: -DRACING
 //@ check: data-race at store, clean
 #include <crashproof.h>

@@ -10,9 +10,8 @@ use std::sync::Arc;
 use px86::Line;
 use rustc_hash::FxHashMap;
 
-use crate::crash::{Content, CrashState, Revealed};
-use crate::search::worker::Worker;
-use crate::subject::{Bytes, Subject};
+use crate::crash::Content;
+use crate::subject::Bytes;
 
 /// What a line may hold.
 pub(crate) struct Known {
@@ -27,6 +26,13 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    /// All contents, and those that are not set aside.
+    pub(crate) fn of(all: Vec<Content>, possible: Vec<Content>) -> Known {
+        let least =
+            possible.iter().min_by_key(|content| content.kept).expect("a line holds something").clone();
+        Known { kept: Content::most_kept(&possible).bytes, least, possible, all }
+    }
+
     /// Did reads that left these contents tell apart any that are not set aside?
     pub(crate) fn is_told_apart(&self, left: &[Content]) -> bool {
         self.possible.iter().any(|content| !left.contains(content))
@@ -40,39 +46,25 @@ pub(crate) struct KnownContents {
     lines: RefCell<Option<Lines>>,
 }
 
+impl KnownContents {
+    /// From now on these are kept; returns those kept so far.
+    pub(crate) fn keep(&self, lines: Option<Lines>) -> Option<Lines> {
+        self.lines.replace(lines)
+    }
+
+    /// What is known of a line, or else what `look` finds; `version` says what is set aside.
+    pub(crate) fn of(&self, line: Line, version: u64, look: impl FnOnce() -> Known) -> Arc<Known> {
+        let Some(lines) = &mut *self.lines.borrow_mut() else { return Arc::new(look()) };
+        if lines.version != version {
+            *lines = Lines { version, ..Lines::default() };
+        }
+        Arc::clone(lines.by_line.entry(line).or_insert_with(|| Arc::new(look())))
+    }
+}
+
 #[derive(Default)]
-struct Lines {
+pub(crate) struct Lines {
     /// What was set aside then.
     version: u64,
     by_line: FxHashMap<Line, Arc<Known>>,
-}
-
-impl<S: Subject> Worker<'_, S> {
-    /// Keeps what lines may hold during some work that concerns only one crash state.
-    pub(crate) fn keeping_contents<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
-        let outer = self.known_contents.lines.replace(Some(Lines::default()));
-        let result = work(self);
-        self.known_contents.lines.replace(outer);
-        result
-    }
-
-    /// What a line may hold.
-    pub(crate) fn known_contents(&self, state: &CrashState, line: Line) -> Arc<Known> {
-        let version = self.set_aside.version();
-        if let Some(lines) = &mut *self.known_contents.lines.borrow_mut() {
-            if lines.version != version {
-                *lines = Lines { version, ..Lines::default() };
-            }
-            return Arc::clone(lines.by_line.entry(line).or_insert_with(|| self.look_at_line(state, line)));
-        }
-        self.look_at_line(state, line)
-    }
-
-    fn look_at_line(&self, state: &CrashState, line: Line) -> Arc<Known> {
-        let all = state.contents_given(line, &Revealed::default(), |line| self.subject.image_line(line));
-        let possible = self.without_set_aside(state, line, all.clone());
-        let least =
-            possible.iter().min_by_key(|content| content.kept).expect("a line holds something").clone();
-        Arc::new(Known { kept: Content::most_kept(&possible).bytes, least, possible, all })
-    }
 }

@@ -13,7 +13,7 @@ use crate::crash::{
     value,
 };
 use crate::search::journal::two_hashes;
-use crate::search::known_contents::KnownContents;
+use crate::search::known_contents::{Known, KnownContents, Lines};
 use crate::search::observer::{Incomplete, Recovered};
 use crate::search::path::Path;
 use crate::search::set_aside::View;
@@ -529,6 +529,23 @@ impl<'a, S: Subject> Worker<'a, S> {
             return left(&state.contents_given(line, revealed, |line| self.subject.image_line(line)));
         }
         left(&self.known_contents(state, line).all)
+    }
+
+    /// Keeps what lines may hold during some work that concerns only one crash state.
+    pub(crate) fn keeping_contents<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
+        let outer = self.known_contents.keep(Some(Lines::default()));
+        let result = work(self);
+        self.known_contents.keep(outer);
+        result
+    }
+
+    /// What a line may hold.
+    pub(crate) fn known_contents(&self, state: &CrashState, line: Line) -> Arc<Known> {
+        self.known_contents.of(line, self.set_aside.version(), || {
+            let all = state.contents_given(line, &Revealed::default(), |line| self.subject.image_line(line));
+            let possible = self.without_set_aside(state, line, all.clone());
+            Known::of(all, possible)
+        })
     }
 
     /// Retains the contents in which the stores assumed to persist survive.

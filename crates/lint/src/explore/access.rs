@@ -127,7 +127,7 @@ impl Walk<'_, '_> {
     pub(super) fn read(&mut self, state: &mut State, address: Expression, length: Length, place: PlaceId) {
         if address != NOTHING && self.persistence(address) != Persistence::No {
             let span = self.span(address, length);
-            self.note_touched(state, &span);
+            self.note_touched(state, &span, false);
         }
         let matters =
             self.explorer.model == Model::Strand || self.explorer.isolates && state.machine.wants_reads();

@@ -121,7 +121,7 @@ impl Walk<'_, '_> {
                 next.values[number as usize] = value;
                 // The data that selects between them must not persist before it.
                 let at = self.explorer.expressions.address(value);
-                self.note_touched(&next, &Span { at, length: Length::Unknown });
+                self.note_touched(&next, &Span { at, length: Length::Unknown }, false);
                 after.push(next);
             }
         }

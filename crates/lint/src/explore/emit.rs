@@ -26,7 +26,7 @@ impl Walk<'_, '_> {
             self.note_alignment(state, span.at.object);
         }
         if let Kind::Store { span, .. } = &kind {
-            self.note_touched(state, span);
+            self.note_touched(state, span, true);
         }
         let name = match kind.span() {
             Some(span) => {

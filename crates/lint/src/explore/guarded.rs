@@ -15,8 +15,8 @@ struct Guard {
 }
 
 impl Walk<'_, '_> {
-    /// The path accesses a range, which is guarded by everything its facts are about.
-    pub(super) fn note_touched(&mut self, state: &State, span: &Span) {
+    /// The path reads or stores to a range, which is guarded by everything its facts are about.
+    pub(super) fn note_touched(&mut self, state: &State, span: &Span, stores: bool) {
         let Some(address) = self.explorer.expressions.at(&span.at) else { return };
         let guards = self.guards(state);
         // Whether there is room for a record says nothing about whether the record counts.
@@ -29,14 +29,32 @@ impl Walk<'_, '_> {
             return;
         }
         let touched = self.describe(state, span);
+        // Of an element chosen at run time only this is known: what stores to it undoes something.
+        let some_element = self.some_element;
+        if some_element && !stores {
+            // A store may follow.
+            for guard in unseen {
+                self.seen_guards.remove(&(guard, address));
+            }
+            return;
+        }
         if touched.is_empty() {
             return;
         }
         for guard in unseen {
             let leads_here = self.explorer.expressions.is_made_of(address, guard);
-            let relation = if leads_here { Relation::LeadsTo } else { Relation::Any };
+            let relation = match (some_element, leads_here) {
+                (true, _) => Relation::Undo,
+                (false, true) => Relation::LeadsTo,
+                (false, false) => Relation::Any,
+            };
             let guard = self.guard_name(state, guard);
-            self.explorer.guards.add(&guard, &touched, relation);
+            if !self.some_element {
+                self.explorer.guards.add(&guard, &touched, relation);
+            }
+        }
+        if some_element {
+            return;
         }
         if is_new {
             let name = self.explorer.names.add(touched);
@@ -81,7 +99,7 @@ impl Walk<'_, '_> {
         for value in handed {
             if value != NOTHING && self.persistence(value) != Persistence::No {
                 let span = self.span(value, Length::Unknown);
-                self.note_touched(state, &span);
+                self.note_touched(state, &span, false);
             }
         }
     }

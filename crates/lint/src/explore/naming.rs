@@ -19,6 +19,7 @@ struct Part {
 impl Walk<'_, '_> {
     /// The name of a range in the source; empty if unknown.
     pub(super) fn describe(&mut self, state: &State, span: &Span) -> String {
+        self.some_element = false;
         let bytes = match span.length {
             Length::Known(bytes) => Some(bytes),
             _ => None,
@@ -99,11 +100,11 @@ impl Walk<'_, '_> {
         let start = Address { offset: at.offset, ..outer };
         let part = self.part(state, start, bytes, depth)?;
         let (first, last) = (part.name.rfind('[')?, part.name.rfind(']')?);
-        let of_outer = part.name[first + 1..last] != *"..";
-        of_outer.then(|| Part {
-            name: format!("{}[..]{}", &part.name[..first], &part.name[last + 1..]),
-            ty: part.ty,
-        })
+        if part.name[first + 1..last] == *".." {
+            return None;
+        }
+        self.some_element = true;
+        Some(Part { name: format!("{}[..]{}", &part.name[..first], &part.name[last + 1..]), ty: part.ty })
     }
 
     /// A pointer with a name in the source that points at or before an address: the distance, the name, and the

@@ -238,6 +238,8 @@ pub(super) struct Walk<'e, 'a> {
     pub(super) members: FxHashMap<Expression, Vec<Member>>,
     /// Pointers to this address are not used for names.
     pub(super) hidden: Option<Address>,
+    /// Was the last description that of an element of an array, with an unknown index?
+    pub(super) some_element: bool,
     /// Variables that hold pointers, in a fixed order.
     pub(super) variables: Vec<(Operand, &'a crashproof_frontend::program::ir::Variable)>,
 }
@@ -273,6 +275,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             seen_guarded_callees: FxHashSet::default(),
             members: FxHashMap::default(),
             hidden: None,
+            some_element: false,
             variables: Vec::new(),
             explorer,
             id,

@@ -500,7 +500,7 @@ impl Machine {
         }
         for between in &overwritten.between {
             let (guard, guarded) = (known_as(stored), known_as(*between));
-            let condition = Condition { guard, guarded, unless: Vec::new() };
+            let condition = Condition { guard, guarded, unless: Vec::new(), clears: false };
             let (message, related) = (message.clone(), related.clone());
             context.violates_if(condition, rule, stored, message, related).advise(advice.clone());
         }

@@ -86,6 +86,7 @@ impl Machine {
                     by: site,
                     numbers: (write.number, self.number),
                     is_computed,
+                    clears: context.expressions.as_int(value) == Some(0),
                     unless: Vec::new(),
                 });
             }
@@ -161,8 +162,12 @@ impl Machine {
                 }
                 _ => format!("flush {} and fence, before {line}", context.it(lost)),
             };
-            let condition =
-                Condition { guard: known_as(by), guarded: known_as(lost), unless: overtaken.unless.clone() };
+            let condition = Condition {
+                guard: known_as(by),
+                guarded: known_as(lost),
+                unless: overtaken.unless.clone(),
+                clears: overtaken.clears,
+            };
             let rule = Rule::PublishBeforePersist;
             context.violates_if(condition, rule, lost, message, related).advise(advice);
         }

@@ -174,6 +174,8 @@ pub(super) struct Overtaken {
     pub(super) numbers: (u32, u32),
     /// The later value is computed in untracked ways: it may be a checksum of the other.
     pub(super) is_computed: bool,
+    /// It is zero.
+    pub(super) clears: bool,
     /// Stores made after the lost store was durable: if one of them is also a guard, the order holds.
     pub(super) unless: Vec<u32>,
 }

@@ -50,7 +50,7 @@ pub(crate) fn prepare() {
 }
 
 /// Passes what is known about an instruction to `examine`; `false` if that is not available.
-pub(super) fn with_info(instruction: &Instruction, examine: impl FnOnce(&InstructionInfo)) -> bool {
+pub(crate) fn with_info(instruction: &Instruction, examine: impl FnOnce(&InstructionInfo)) -> bool {
     FACTORY.with(|factory| factory.as_mut().map(|factory| examine(factory.info(instruction))).is_some())
 }
 

@@ -24,7 +24,7 @@ enum Use {
 /// # Safety
 ///
 /// The instruction is code of the program, and so is what follows it.
-pub(super) unsafe fn is_unused(instruction: &Instructed) -> bool {
+pub(crate) unsafe fn is_unused(instruction: &Instructed) -> bool {
     if instruction.mnemonic() != Mnemonic::Xchg {
         return false;
     }
