@@ -12,6 +12,10 @@
 
 use rustc_hash::FxHashMap;
 
+/// The index of an element that is chosen at run time, and has no variable of its own. Little is known about it: only
+/// what recovery undoes.
+pub(crate) const SOME_ELEMENT: &str = "[?]";
+
 /// The variable and the members of a name, without indices; `None` if it has none.
 pub(crate) fn members(name: &str) -> Option<(&str, Vec<&str>)> {
     let name = name.trim_start_matches('*');
@@ -87,13 +91,13 @@ impl Guards {
     /// Whether a store to a guard makes another store count; `clears` if it stores a zero.
     pub(crate) fn covers(&self, guard: &str, guarded: &str, clears: bool) -> bool {
         let path = keys(guard);
-        // A count leads to elements of arrays; that it moves on says nothing about one chosen before.
-        let beside = is_beside(guard, guarded) || guarded.contains("[..]");
+        let is_some_element = guarded.contains(SOME_ELEMENT);
+        let beside = is_beside(guard, guarded);
         let Some(&guard) = path.last() else { return false };
         let guarded = keys(guarded);
         let pair = |guarded: &str| match self.pairs.get(&(guard.to_owned(), guarded.to_owned())) {
-            Some(Relation::Any) => true,
-            Some(Relation::LeadsTo) => !beside,
+            Some(Relation::Any) => !is_some_element,
+            Some(Relation::LeadsTo) => !is_some_element && !beside,
             Some(Relation::Undo) => clears,
             None => false,
         };

@@ -2,6 +2,7 @@
 // place, and the log is cut once it is full. Recovery replays what was logged but not applied.
 //@ args: {dir}/pool
 //@ variant correct:
+//@ wrong lint: a loop over a slice is walked beyond its end, where the flush of the whole slice does not reach
 //@ variant record-not-flushed: --cfg bug_record_not_flushed
 //@ bug: never-flushed at record
 //@ tier: slow

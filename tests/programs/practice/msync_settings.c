@@ -3,7 +3,7 @@
 //@ check: skip (written for lint; not measured with check yet)
 //@ prove: skip (written for lint; not measured with prove yet)
 //@ variant right: -DBUG=0
-//@ lint: flush-unmodified at flush-unmodified-2
+//@ lint: clean, no warnings
 //@ variant text: -DBUG=1
 //@ lint: unflushed-write at text
 //@ variant sequence: -DBUG=2

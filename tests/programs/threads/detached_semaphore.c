@@ -5,7 +5,7 @@
 //@ variant ordered: -DORDERED
 //@ check: clean, no warnings
 //@ variant racing: -DRACING
-//@ check: data-race at store, clean
+//@ check: data-race at store
 #include <crashproof.h>
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,5 +1,5 @@
 // A mutex in persistent memory may be found taken after a crash, by nobody who could give it back.
-//@ check: recovery-fails at recovery-fails
+//@ check: recovery-fails-nothing-lost at recovery-fails
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ prove: refuted at claim

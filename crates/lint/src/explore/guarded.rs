@@ -309,7 +309,7 @@ impl Walk<'_, '_> {
         self.hidden = Some(span.at);
         let text = self.describe(state, span);
         self.hidden = None;
-        if count_members(&text) > 0 { self.explorer.names.add(text) } else { 0 }
+        if count_members(&text) > 0 && !self.some_element { self.explorer.names.add(text) } else { 0 }
     }
 
     /// This function's name for the target of a callee's store, if it knows more members on the path to it than the
@@ -320,6 +320,10 @@ impl Walk<'_, '_> {
         let known = if site.outer == 0 { site.name } else { site.outer };
         let known = count_members(names.text(known));
         let text = self.describe(state, span);
-        if count_members(&text) > known { self.explorer.names.add(text) } else { site.outer }
+        if count_members(&text) > known && !self.some_element {
+            self.explorer.names.add(text)
+        } else {
+            site.outer
+        }
     }
 }

@@ -4,6 +4,7 @@ use px86::LINE_BYTES;
 
 use super::walk::{State, Walk};
 use crate::expression::{Address, Expression, Form, NOTHING};
+use crate::guards::SOME_ELEMENT;
 use crate::span::{Length, Span};
 use crashproof_frontend::program::ir::{SourceType, TypeId};
 
@@ -100,11 +101,14 @@ impl Walk<'_, '_> {
         let start = Address { offset: at.offset, ..outer };
         let part = self.part(state, start, bytes, depth)?;
         let (first, last) = (part.name.rfind('[')?, part.name.rfind(']')?);
-        if part.name[first + 1..last] == *".." {
+        if !part.name[first + 1..last].bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
         self.some_element = true;
-        Some(Part { name: format!("{}[..]{}", &part.name[..first], &part.name[last + 1..]), ty: part.ty })
+        Some(Part {
+            name: format!("{}{SOME_ELEMENT}{}", &part.name[..first], &part.name[last + 1..]),
+            ty: part.ty,
+        })
     }
 
     /// A pointer with a name in the source that points at or before an address: the distance, the name, and the

@@ -9,7 +9,7 @@ use crate::dsa::FunctionGraph;
 use crate::event::{Names, Site};
 use crate::expression::{Address, Expression, Expressions, Form, Persistence};
 use crate::extent::Extents;
-use crate::guards::is_same_member;
+use crate::guards::{SOME_ELEMENT, is_same_member};
 use crate::rules::{Condition, Model, RelatedPlace, Rule, Verdict, Verdicts};
 use crate::span::Span;
 use crashproof_findings::Sources;
@@ -209,8 +209,9 @@ impl Context<'_> {
         let name = match self.names.text(site.name) {
             "" => written()?,
             // The source has the index.
-            name if name.contains("[..]") => {
-                written().filter(|written| is_same_member(written, name)).unwrap_or_else(|| name.to_owned())
+            name if name.contains(SOME_ELEMENT) => {
+                let written = written().filter(|written| is_same_member(written, name));
+                written.unwrap_or_else(|| name.replace(SOME_ELEMENT, "[..]"))
             }
             name => name.to_owned(),
         };

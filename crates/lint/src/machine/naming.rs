@@ -1,9 +1,12 @@
 //! What source names reveal about two ranges: `s->active` is not part of `s->copy[..]`.
 
-use crate::guards::members;
+use crate::guards::{SOME_ELEMENT, members};
 
 /// Whether two ranges are named by members that exclude each other. Unknown without members on both sides.
 pub(super) fn are_apart(stored: &str, flushed: &str) -> bool {
+    if [stored, flushed].iter().any(|name| name.contains(SOME_ELEMENT)) {
+        return false;
+    }
     let (own, theirs) = (members(stored), members(flushed));
     let (Some((own_root, own)), Some((their_root, theirs))) = (own, theirs) else { return false };
     if own.is_empty() || theirs.is_empty() {
