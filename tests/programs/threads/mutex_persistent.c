@@ -1,5 +1,5 @@
 // A mutex in persistent memory may be found taken after a crash, by nobody who could give it back.
-//@ check: recovery-fails-nothing-lost at recovery-fails
+//@ check: recovery-fails-nothing-lost at taken
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ prove: refuted at claim
@@ -8,9 +8,9 @@
 PERSISTENT pthread_mutex_t lock;
 PERSISTENT int value __attribute__((aligned(64)));
 int main(void) {
-  pthread_mutex_lock(&lock);
+  pthread_mutex_lock(&lock); // MARK: taken
   value = 1; // MARK: unflushed-write
-  pthread_mutex_unlock(&lock); // MARK: recovery-fails
+  pthread_mutex_unlock(&lock);
   return 0;
 }
 void recover(void) {
