@@ -144,7 +144,7 @@ fn options(bytes: &mut Unstructured) -> Result<Options> {
     Ok(Options {
         crashes: *bytes.choose(&[1, 1, 1, 2, 2, 3])?,
         domain: if bytes.ratio(1, 6)? { Domain::Eadr } else { Domain::Adr },
-        limits: Limits { states: 20_000, outcomes: 2_000, bytes: 64 << 20 },
+        limits: Limits { states: 20_000, outcomes: 2_000, bytes: 64 << 20, interrupt: None },
     })
 }
 
