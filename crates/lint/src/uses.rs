@@ -126,7 +126,7 @@ impl Uses {
     }
 
     /// Whether a store at a place releases locks whenever the program starts. Locks are members that are read only in
-    /// order to change them at once: what a crash leaves in them means nothing, because nobody holds them.
+    /// order to change them at once: what a crash leaves in them means nothing, because no thread holds them.
     fn is_lock_released_at_start(&self, program: &Program, place: PlaceId, main: FunctionId) -> bool {
         let is_exchange = |(id, number): &At| {
             matches!(program.function(*id).instructions[*number as usize].op, Op::Locked { .. })
