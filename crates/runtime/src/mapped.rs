@@ -37,6 +37,8 @@ struct Mapping {
     base: u64,
     readable: bool,
     writable: bool,
+    /// Is it a private mapping that was made read-only?
+    is_view: bool,
 }
 
 /// A range that may be read and written, and lies within the file.
@@ -99,8 +101,13 @@ fn rights(protection: c_int) -> (bool, bool) {
 pub(crate) fn add(stand_in: c_int, base: u64, start: u64, bytes: u64, protection: c_int) {
     let (readable, writable) = rights(protection);
     let end = start + bytes.next_multiple_of(PAGE);
-    MAPPINGS.with(|all| all.push(Mapping { start, end, stand_in, base, readable, writable }));
+    MAPPINGS.with(|all| all.push(Mapping { start, end, stand_in, base, readable, writable, is_view: false }));
     forget_what_was_found();
+}
+
+/// The newest mapping is a private one, of which the program only reads.
+pub(crate) fn mark_view() {
+    MAPPINGS.with(|all| all.last_mut().expect("a mapping").is_view = true);
 }
 
 /// Takes a range out of the newest mapping that has it.
@@ -144,18 +151,21 @@ pub(crate) fn resize(start: u64, old: u64, new: u64) {
 }
 
 /// The program changes the protection of a range. Where several mappings share it, which of them is meant is unknown,
-/// so they keep theirs.
-pub(crate) fn protect(start: u64, bytes: u64, protection: c_int) {
+/// so they keep theirs. Returns whether stores may now be to a private mapping: here they would change the file.
+pub(crate) fn protect(start: u64, bytes: u64, protection: c_int) -> bool {
     let end = start + bytes.next_multiple_of(PAGE);
     let (readable, writable) = rights(protection);
-    MAPPINGS.with(|all| {
+    let opens_view = MAPPINGS.with(|all| {
         let mut touching = all.iter().filter(|it| it.start < end && start < it.end);
-        let (Some(whole), None) = (touching.next().copied(), touching.next()) else { return };
+        let opens_view = writable && touching.clone().any(|it| it.is_view);
+        let (Some(whole), None) = (touching.next().copied(), touching.next()) else { return opens_view };
         let (start, end) = (start.max(whole.start), end.min(whole.end));
         take_out(all, start, end);
         all.push(Mapping { start, end, readable, writable, ..whole });
+        opens_view
     });
     forget_what_was_found();
+    opens_view
 }
 
 /// A file has another size.
@@ -271,7 +281,7 @@ mod tests {
     }
 
     fn mapping(start: u64, end: u64) -> Mapping {
-        Mapping { start, end, stand_in: -1, base: 0, readable: true, writable: true }
+        Mapping { start, end, stand_in: -1, base: 0, readable: true, writable: true, is_view: false }
     }
 
     #[test]

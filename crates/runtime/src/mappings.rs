@@ -153,7 +153,11 @@ pub(crate) unsafe fn map_anything(
         if !shared && is_mapped && protection & libc::PROT_WRITE == 0 {
             // What is never written shows what the file holds: another view of it.
             let flags = flags & !libc::MAP_TYPE | libc::MAP_SHARED;
-            return Some(map(file, wanted, bytes, protection, flags, offset, site));
+            let view = map(file, wanted, bytes, protection, flags, offset, site);
+            if view != libc::MAP_FAILED {
+                mapped::mark_view();
+            }
+            return Some(view);
         }
         if !shared {
             // Stores through a mapping cannot be noticed as changes of the file.

@@ -7,6 +7,8 @@
 //@ check: clean
 //@ variant unflushed: -DUNFLUSHED
 //@ check: recovery-fails at record
+//@ variant opened: -DOPENED
+//@ check: unknown (private)
 #include <crashproof.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -32,6 +34,11 @@ int main(int argc, char **argv) {
     *head = count + 1;
     crashproof_persist(head, sizeof *head);
   }
+#ifdef OPENED
+  // From here on stores to the view are the process's own.
+  crashproof_assert(mprotect((void *)records, 8192, PROT_READ | PROT_WRITE) == 0);
+  ((long *)records)[1] = 1;
+#endif
   munmap((void *)records, 8192);
   return 0;
 }

@@ -49,6 +49,7 @@ impl Walk<'_, '_> {
                 (false, false) => Relation::Any,
             };
             let guard = self.guard_name(state, guard);
+            // The guard was described just now: an element chosen at run time is no guard.
             if !self.some_element {
                 self.explorer.guards.add(&guard, &touched, relation);
             }

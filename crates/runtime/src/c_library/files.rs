@@ -88,12 +88,14 @@ replace! {
     }
 
     fn mprotect(start: usize, bytes: usize, protection: c_int) -> c_int, caller(rcx)
-    |_site| {
+    |site| {
         let there = fixed::in_pool(start as u64);
         if !is_pm(there) {
             return real(start, bytes, protection);
         }
-        mapped::protect(there, bytes as u64, protection);
+        if mapped::protect(there, bytes as u64, protection) {
+            unknown(reason::PRIVATE_MAPPING, site);
+        }
         0
     }
 
