@@ -7,12 +7,6 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 CARGO ?= cargo
-# Property tests of `make soak`, each with this many random programs.
-SOAK_CASES ?= 20000
-# Damaged inputs that `make soak` gives each of the seven parsers of `--test inputs`.
-SOAK_INPUTS ?= 150000
-# The seed of their random programs: another one each time.
-SOAK_SEED := $(shell date +%s)
 # How long `make fuzz` spends on each target.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := parse engines assembly bitcode checkpoints databases descriptions settings tokens
@@ -81,12 +75,9 @@ lint: setup ## formatting, clippy and documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 
 .PHONY: soak
-soak: setup ## property tests with tens of thousands of programs (SOAK_CASES=20000)
-	@echo "soak: every property test with $(SOAK_CASES) random programs, SOAK_SEED=$(SOAK_SEED)"
-	PROPTEST_RNG_SEED=$(SOAK_SEED) CRASHPROOF_CASES=$(SOAK_CASES) PROPTEST_CASES=$(SOAK_CASES) CRASHPROOF_PROGRAMS=1000 CRASHPROOF_FAULTS=50 \
-	    CRASHPROOF_INPUTS=$(SOAK_INPUTS) CRASHPROOF_SCRIBBLES=300 \
-	    $(CARGO) test --workspace --release \
-	    --test agreement --test literal --test parser --test random --test litmus --test bytes --test explore --test hostile --test faults --test inputs --test scribble -- --nocapture
+soak: setup ## random programs and damaged inputs through every engine and parser, overnight (SOAK_CASES=20000 ...)
+	@scripts/setup test
+	@CARGO="$(CARGO)" scripts/soak
 
 .PHONY: corpus
 corpus: setup ## litmus tests and structures with seeded bugs on every engine; the table of the book

@@ -129,7 +129,10 @@ impl Bench {
             }
         }
         assert!(complaints.is_empty(), "{arguments:?}:\n{}", complaints.join("\n"));
-        println!("{arguments:?}: {tried} failing calls");
+        println!(
+            "tried | failing system calls of `{}` | {tried} | documented exit codes, nothing left behind |",
+            arguments[0]
+        );
     }
 }
 

@@ -163,7 +163,8 @@ fn tokens() {
     });
     // Those that are still valid tokens are replayed.
     let mut random = Random::new(number("PROPTEST_RNG_SEED", 1));
-    let mut left = number("CRASHPROOF_INPUTS", 1000).div_ceil(50);
+    let rounds = number("CRASHPROOF_INPUTS", 1000).div_ceil(50);
+    let mut left = rounds;
     while left > 0 {
         let encoded =
             data_encoding::BASE64URL_NOPAD.encode(&damaged(&mut random, std::slice::from_ref(&json)));
@@ -172,6 +173,7 @@ fn tokens() {
             left -= 1;
         }
     }
+    println!("tried | damaged tokens, replayed | {rounds} | documented exit codes |");
 }
 
 #[test]
@@ -186,10 +188,12 @@ fn compilation_databases() {
         serde_json::json!([entry("-O1 -DNAME='\"a b\"'"), entry("-std=c11 -fplugin=./evil.so")]).to_string();
     let file = subject.path("compile_commands.json");
     let mut random = Random::new(number("PROPTEST_RNG_SEED", 1));
-    for _ in 0..number("CRASHPROOF_INPUTS", 1000).div_ceil(50) {
+    let rounds = number("CRASHPROOF_INPUTS", 1000).div_ceil(50);
+    for _ in 0..rounds {
         std::fs::write(&file, damaged(&mut random, &[text.clone().into()])).expect("a file");
         subject.code(&["lint", "compile_commands.json"]);
     }
+    println!("tried | damaged compilation databases | {rounds} | documented exit codes |");
 }
 
 /// A damaged checkpoint or shard is used or rejected; it never hides a bug.
@@ -209,7 +213,8 @@ fn checkpoints_and_shards() {
         .collect();
     let whole: Vec<Vec<u8>> = files.iter().map(|file| std::fs::read(file).expect("a file")).collect();
     let mut random = Random::new(number("PROPTEST_RNG_SEED", 1));
-    for round in 0..number("CRASHPROOF_INPUTS", 1000).div_ceil(50) {
+    let rounds = number("CRASHPROOF_INPUTS", 1000).div_ceil(50);
+    for round in 0..rounds {
         for (file, bytes) in files.iter().zip(&whole) {
             let bytes = if random.below(2) == 0 {
                 damaged(&mut random, std::slice::from_ref(bytes))
@@ -225,4 +230,7 @@ fn checkpoints_and_shards() {
             assert_ne!(subject.code(arguments), 0, "round {round}: the bug is gone: {arguments:?}");
         }
     }
+    println!(
+        "tried | damaged checkpoints and shards, resumed and merged | {rounds} | the bug is never hidden |"
+    );
 }

@@ -93,7 +93,10 @@ fn flipped_bits_are_errors_at_worst() {
             }
         }
     }
-    eprintln!("{refused} of {} refused, {died} of them by death", 2 * rounds);
+    println!(
+        "tried | damaged bitcode | {} | {refused} refused, {died} of them killed LLVM in its process |",
+        2 * rounds
+    );
     assert!(refused > rounds / 3, "damage is noticed");
 }
 

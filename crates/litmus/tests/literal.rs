@@ -195,7 +195,10 @@ fn compare(programs: impl Strategy<Value = Program>, domain: Domain, default_cas
     if let Err(failure) = result {
         panic!("{failure}");
     }
-    println!("{cases} random programs, the literal machine agrees");
+    println!(
+        "tried | {} | {cases} | the exhaustive and the literal machine agree |",
+        std::thread::current().name().unwrap_or("?")
+    );
 }
 
 const SMALL: Size = Size { threads: 3, statements: 3 };

@@ -6,6 +6,7 @@ use crashproof_ordersat::preprocess::Preprocessed;
 use crashproof_ordersat::theory::{Graph, Keeping};
 use crashproof_ordersat::{Limits, Lit, Outcome, Question, Solver, SolverKind, Survey, Var};
 use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 
 #[derive(Clone, Debug)]
 struct Formula {
@@ -176,29 +177,35 @@ fn cases() -> u32 {
     std::env::var("CRASHPROOF_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(2000)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn solvers_agree_with_trying_everything(formula in formula()) {
-        let expected = formula.satisfiable();
-        let lits: Vec<Lit> =
-            (0..VARIABLES).flat_map(|var| [true, false].map(|sign| Lit::new(Var(var), sign))).collect();
-        let can = |lit: Lit| Formula { assumptions: vec![lit], ..formula.clone() }.satisfiable();
-        let possible: Vec<usize> = (0..lits.len()).filter(|&at| can(lits[at])).collect();
-        for kind in [SolverKind::Batsat, SolverKind::Cadical] {
-            if kind.make().is_none() {
-                continue;
+fn solvers_agree(formula: &Formula) -> Result<(), TestCaseError> {
+    let expected = formula.satisfiable();
+    let lits: Vec<Lit> =
+        (0..VARIABLES).flat_map(|var| [true, false].map(|sign| Lit::new(Var(var), sign))).collect();
+    let can = |lit: Lit| Formula { assumptions: vec![lit], ..formula.clone() }.satisfiable();
+    let possible: Vec<usize> = (0..lits.len()).filter(|&at| can(lits[at])).collect();
+    for kind in [SolverKind::Batsat, SolverKind::Cadical] {
+        if kind.make().is_none() {
+            continue;
+        }
+        for preprocess in [false, true] {
+            for keeping in [Keeping::Closure, Keeping::Levels] {
+                let found = solve(formula, kind, keeping, preprocess);
+                prop_assert_eq!(found, expected, "{:?} {:?}, preprocess: {}", kind, keeping, preprocess);
             }
-            for preprocess in [false, true] {
-                for keeping in [Keeping::Closure, Keeping::Levels] {
-                    let found = solve(&formula, kind, keeping, preprocess);
-                    prop_assert_eq!(found, expected, "{:?} {:?}, preprocess: {}", kind, keeping, preprocess);
-                }
-                for helpers in 0..3 {
-                    survey(&formula, &lits, &possible, kind, helpers, preprocess);
-                }
+            for helpers in 0..3 {
+                survey(formula, &lits, &possible, kind, helpers, preprocess);
             }
         }
     }
+    Ok(())
+}
+
+#[test]
+fn solvers_agree_with_trying_everything() {
+    let cases = cases();
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    if let Err(failure) = TestRunner::new(config).run(&formula(), |formula| solvers_agree(&formula)) {
+        panic!("{failure}");
+    }
+    println!("tried | random formulas over random orders | {cases} | every solver agrees with enumeration |");
 }

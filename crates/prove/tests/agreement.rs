@@ -53,7 +53,10 @@ fn check_those(
     if let Err(failure) = result {
         panic!("{failure}");
     }
-    println!("{cases} random programs, exhaustive and axiomatic agree");
+    println!(
+        "tried | {} | {cases} | the machine and the formula agree |",
+        std::thread::current().name().unwrap_or("?")
+    );
 }
 
 /// PMVerify's algorithm computes the machine's robustness by event, in both crash encodings.
@@ -87,6 +90,7 @@ fn pmverifys_algorithm_agrees() {
     if let Err(failure) = result {
         panic!("{failure}");
     }
+    println!("tried | pmverifys_algorithm_agrees | {cases} | PMVerify's algorithm and the machine agree |");
 }
 
 fn options() -> Options {

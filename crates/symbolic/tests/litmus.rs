@@ -188,6 +188,10 @@ fn compare(strategy: impl Strategy<Value = Program>, wanted: usize) {
         assert_eq!(refuted(source.clone()), expected, "\n{litmus}\n{c}");
         compared += 1;
     }
+    println!(
+        "tried | programs compiled to C, proved: {} | {compared} | refuted where the machine says |",
+        std::thread::current().name().unwrap_or("?")
+    );
 }
 
 fn programs(usual: usize) -> usize {

@@ -96,8 +96,8 @@ fn what_recovery_finds_is_what_the_exhaustive_machine_says() {
         compared += 1;
     }
     println!(
-        "{compared} random programs compiled and checked, on machines whose caches are lost and on others; all outcomes \
-         agree with the exhaustive machine, and so does robustness: {robust_ones} robust, {others} not"
+        "tried | random programs compiled to C, with and without eADR | {compared} | outcomes and robustness as the \
+         exhaustive machine says ({robust_ones} robust, {others} not) |"
     );
 }
 
@@ -152,8 +152,8 @@ fn threads_show_nothing_that_the_exhaustive_machine_does_not() {
         compared += 1;
     }
     println!(
-        "{compared} random programs of several threads: {met} of {outcomes} outcomes met in 48 schedules, and no other; \
-         {violations} of {not_robust} that are not robust were seen not to be"
+        "tried | programs with threads, 48 schedules from seeds | {compared} | {met} of {outcomes} outcomes met, and no \
+         other; {violations} of {not_robust} that are not robust were seen not to be |"
     );
     assert!(met * 2 > outcomes, "schedules show next to nothing: {met} of {outcomes}");
 }
@@ -275,9 +275,9 @@ fn all_schedules_show_exactly_what_the_exhaustive_machine_does() {
         compared += 1;
     }
     println!(
-        "{compared} random programs of several threads ({volatile} share volatile memory, in {waiting} threads wait for each \
-         other), {outcomes} outcomes in {schedules} schedules ({redundant} more were redundant): exactly those of the \
-         exhaustive machine"
+        "tried | programs with threads, all schedules | {compared} | {outcomes} outcomes, exactly those of the exhaustive \
+         machine, in {schedules} schedules ({redundant} more were redundant; {volatile} programs share volatile memory, in \
+         {waiting} threads wait for each other) |"
     );
 }
 
@@ -324,7 +324,7 @@ fn recoveries_that_crash_fail_where_the_exhaustive_machine_says() {
         compared += 1;
     }
     println!(
-        "{compared} random programs with recoveries that store, crashed up to three times: {failing} fail after one \
-         crash, {only_second} only after more; all as the exhaustive machine says"
+        "tried | recoveries that store, crashed up to three times | {compared} | as the exhaustive machine says: \
+         {failing} fail after one crash, {only_second} only after more |"
     );
 }

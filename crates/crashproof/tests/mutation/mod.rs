@@ -138,5 +138,5 @@ pub(crate) fn try_all(name: &str, inputs: &[Vec<u8>], default: u64, parse: &dyn 
             }
         }
     }
-    println!("| {name} | {count} | {accepted} | {} |", count - accepted);
+    println!("tried | damaged {name} | {count} | {accepted} accepted, the others rejected |");
 }
