@@ -46,8 +46,9 @@ pub(crate) fn prepare() {
     unsafe { libc::backtrace(nothing.as_mut_ptr(), 1) };
 }
 
-/// Called when a child of the checker begins.
-pub(crate) fn start() {
+/// Called once, when no code of the program runs any more before the first child: children inherit it all, and need not
+/// write to what it is kept in.
+pub(crate) fn handle_signals() {
     // SAFETY: the handler is for these signals; the stack stays as long as the process.
     unsafe {
         give_alternate_stack();

@@ -59,18 +59,22 @@ pub(crate) fn prepare() {
     breakpoints::settle();
 }
 
-/// Called in the parent before each fork of a child.
-pub(crate) fn prepare_child() {
-    patches::patch_what_children_patched();
-}
-
-/// Called when a child of the checker starts, after all other signal setup.
-pub(crate) fn start() {
+/// Called once, after all other signal setup: children inherit it.
+pub(crate) fn take_signals() {
     signals::take([
         on_fault as *const () as usize,
         on_trap as *const () as usize,
         system_calls::on_call as *const () as usize,
     ]);
+}
+
+/// Called in the parent before each fork of a child.
+pub(crate) fn prepare_child() {
+    patches::patch_what_children_patched();
+}
+
+/// Called when a child of the checker starts.
+pub(crate) fn start() {
     fences::start();
     tracing::start();
     if session::follows_volatile() || session::wants_stacks() {

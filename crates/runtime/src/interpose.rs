@@ -50,7 +50,7 @@ macro_rules! real_function {
     };
 }
 
-/// Functions interposed only if an argument is in PM.
+/// Functions interposed only if an argument is in PM. The body works on the pool, wherever the program mapped it.
 ///
 /// `pm(...)` names the arguments that may be in PM with the registers they come in, `caller(...)` the
 /// register that the return address goes to: the first that the function's own arguments leave free.
@@ -69,7 +69,7 @@ macro_rules! interpose {
             unsafe extern "C" fn body($($arg: $ty,)* caller: usize) $(-> $ret)? {
                 // SAFETY: the program vouches for its pointers; see the macro's module.
                 unsafe {
-                    let in_pm = false $(|| crashproof_protocol::abi::is_pm($pm as u64))*;
+                    let in_pm = false $(|| $crate::fixed::is_persistent($pm as u64))*;
                     if !in_pm {
                         return real($($arg),*);
                     }
@@ -79,7 +79,12 @@ macro_rules! interpose {
                     }
                     #[allow(unused_variables, reason = "some only pass on")]
                     let $site = $crate::callers::site(caller);
-                    $body
+                    #[allow(unused_imports, reason = "not every function has pointers and numbers")]
+                    use $crate::raw::{Argument, LeavesArgument as _, MovesPointer as _};
+                    let _call = $crate::fixed::Call::with(&[$($pm as u64),*]);
+                    $(let $pm = Argument($pm).in_pool();)*
+                    let run = || $(-> $ret)? { $body };
+                    (&Argument(run())).in_program()
                 }
             }
 
@@ -89,12 +94,15 @@ macro_rules! interpose {
             unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? {
                 std::arch::naked_asm!(
                     $(concat!("mov rax, ", $register), "shr rax, 44", "cmp rax, 1", "je 2f",)*
+                    "cmp qword ptr [rip + {fixed}], 0",
+                    "jne 2f",
                     "mov rax, [rip + {real}]",
                     "test rax, rax",
                     "je 2f",
                     "jmp rax",
                     "2:",
                     $crate::interpose::enter!($caller),
+                    fixed = sym $crate::fixed::COUNT,
                     real = sym REAL,
                     body = sym body,
                 )

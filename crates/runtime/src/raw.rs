@@ -41,6 +41,10 @@ pub(crate) trait MovesPointer {
     type Pointer;
     fn there(&self) -> Self::Pointer;
     fn back(&self) -> Self::Pointer;
+    /// The place in the pool that a pointer of the program means.
+    fn in_pool(&self) -> Self::Pointer;
+    /// The inverse of that, for results.
+    fn in_program(&self) -> Self::Pointer;
 }
 
 impl<T> MovesPointer for Argument<*const T> {
@@ -54,6 +58,16 @@ impl<T> MovesPointer for Argument<*const T> {
     #[inline(always)]
     fn back(&self) -> *const T {
         original(self.0 as u64) as *const T
+    }
+
+    #[inline(always)]
+    fn in_pool(&self) -> *const T {
+        fixed::in_pool(self.0 as u64) as *const T
+    }
+
+    #[inline(always)]
+    fn in_program(&self) -> *const T {
+        fixed::in_program(self.0 as u64) as *const T
     }
 }
 
@@ -69,12 +83,23 @@ impl<T> MovesPointer for Argument<*mut T> {
     fn back(&self) -> *mut T {
         original(self.0 as u64) as *mut T
     }
+
+    #[inline(always)]
+    fn in_pool(&self) -> *mut T {
+        fixed::in_pool(self.0 as u64) as *mut T
+    }
+
+    #[inline(always)]
+    fn in_program(&self) -> *mut T {
+        fixed::in_program(self.0 as u64) as *mut T
+    }
 }
 
 pub(crate) trait LeavesArgument {
     type Value;
     fn there(&self) -> Self::Value;
     fn back(&self) -> Self::Value;
+    fn in_program(&self) -> Self::Value;
 }
 
 impl<T: Copy> LeavesArgument for &Argument<T> {
@@ -87,6 +112,11 @@ impl<T: Copy> LeavesArgument for &Argument<T> {
 
     #[inline(always)]
     fn back(&self) -> T {
+        self.0
+    }
+
+    #[inline(always)]
+    fn in_program(&self) -> T {
         self.0
     }
 }
@@ -187,7 +217,10 @@ unsafe fn poke_there(address: u64, width: u64, value: u64) {
 #[inline(always)]
 pub(crate) unsafe fn byte_at<T>(start: *const T, at: usize) -> u8 {
     // SAFETY: the caller vouches for the byte.
-    unsafe { reachable_pointer(start.cast::<u8>().wrapping_add(at)).read_volatile() }
+    unsafe {
+        let place = fixed::in_pool(start.cast::<u8>().wrapping_add(at) as u64);
+        reachable_pointer(place as *const u8).read_volatile()
+    }
 }
 
 /// The length of a string that may end without a zero after `limit` bytes.

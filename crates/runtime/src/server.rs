@@ -123,6 +123,8 @@ fn park() {
     });
     session::inherit_control();
     direct_end::prepare();
+    faults::handle_signals();
+    follow::take_signals();
     own_memory::settle();
     settled::settle_stack();
     send(&[PARKED]);
@@ -252,7 +254,6 @@ fn become_child() {
         // SAFETY: patches are lines of the pool.
         unsafe { raw::copy(patch.address as *mut u8, patch.bytes.as_ptr(), patch.bytes.len()) };
     }
-    faults::start();
     endless::start();
     stacks::start();
     follow::start();

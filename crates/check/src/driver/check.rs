@@ -155,6 +155,7 @@ pub(crate) fn check_subject<S: Subject>(
     judging.set_files(used.files.clone());
     let mut basis = remarks::checksums(&shared, &judging.sites);
     basis.extend(remarks::set_aside(&shared, &judging.sites, options.exhaustive));
+    basis.extend(remarks::coverage(&shared));
     basis.extend(remarks::medium(options).filter(|_| used.uses_files));
     // Files created by this process are removed with it; repeated runs create them again.
     drop((subject, recovering));
@@ -386,10 +387,23 @@ impl Check<'_> {
         let history = &self.search.history(&recorded.records);
         let recording = Recording { records: &recorded.records, history, schedule };
         match self.options.random {
-            None => self.explore_by(&Plan::Everything, subject, recording)?,
+            None => {
+                self.explore_by(&Plan::Everything, subject, recording)?;
+                self.count_what_was_left(recording);
+            }
             Some(random) => self.explore_randomly(random, subject, recording)?,
         }
         self.judging.minimize(Worker::new(self.search, subject, recording))
+    }
+
+    /// If a limit ended the search, counts what there was to explore.
+    fn count_what_was_left(&self, recording: Recording) {
+        if !self.search.shared().stopped || self.search.shared().statistics.schedules != 1 {
+            return;
+        }
+        let (points, states) = count(Timeline::first(&self.options.platform), recording.records);
+        let mut shared = self.search.shared();
+        (shared.coverage.points, shared.coverage.states) = (Some(points as u64), Some(states));
     }
 
     /// Tries random crashes of a recorded run; if these happen to show everything recovery can do, the check is

@@ -28,7 +28,7 @@ pub(super) fn medium(options: &Options) -> Option<String> {
     })
 }
 
-/// Which crash states were set aside because their failure is known, and what limits left out.
+/// Which crash states were set aside because their failure is known.
 pub(super) fn set_aside(shared: &Shared, sites: &AllSites, exhaustive: bool) -> Vec<String> {
     let place = |&(recovery, site): &(bool, u32)| {
         let place = sites.of(usize::from(recovery)).get(site);
@@ -61,9 +61,37 @@ pub(super) fn set_aside(shared: &Shared, sites: &AllSites, exhaustive: bool) -> 
             waits.join(", ")
         ));
     }
+    if shared.dropped {
+        remarks.push(
+            "to stay within --memory, recoveries whose behavior had been forgotten were run again".into(),
+        );
+    }
+    remarks
+}
+
+/// How much of the work was done where limits were hit.
+pub(super) fn coverage(shared: &Shared) -> Vec<String> {
     let coverage = &shared.coverage;
+    let reached = shared.statistics.failure_points;
+    let mut remarks = Vec::new();
+    if shared.stopped && reached > 0 {
+        let points = coverage.points.unwrap_or(reached).max(reached);
+        let percent = |part: u64| format!("{part} ({:.0}%)", 100.0 * part as f64 / points as f64);
+        let of_run =
+            coverage.points.map_or("crash points: ".into(), |_| format!("of {points} crash points "));
+        // Those explored at once have no other corners.
+        let [ends, lines, moments] = coverage.stages.map(|tried| percent(tried + coverage.at_once));
+        remarks.push(format!(
+            "{of_run}{} were reached: nothing lost and everything lost were tried at {ends}, each line alone lost or surviving \
+             at {lines}, the moments in between at {moments}, all states at {}; {} recoveries were run for {} crash states",
+            percent(reached),
+            percent(coverage.complete),
+            shared.statistics.recoveries,
+            readable(coverage.states.as_ref().unwrap_or(&shared.statistics.eager_states)),
+        ));
+    }
     if coverage.points_cut > 0 {
-        let points = shared.statistics.failure_points.max(coverage.points_cut);
+        let points = reached.max(coverage.points_cut);
         let whole = points - coverage.points_cut;
         remarks.push(format!(
             "{whole} of {points} crash points ({:.0}%) were explored completely; of the other {}, {} corners (nothing lost, \
@@ -74,11 +102,6 @@ pub(super) fn set_aside(shared: &Shared, sites: &AllSites, exhaustive: bool) -> 
             coverage.tried,
             readable(&coverage.states_cut)
         ));
-    }
-    if shared.dropped {
-        remarks.push(
-            "to stay within --memory, recoveries whose behavior had been forgotten were run again".into(),
-        );
     }
     remarks
 }

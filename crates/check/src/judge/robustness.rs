@@ -15,7 +15,7 @@
 use px86::LINE_BYTES;
 use px86::Line;
 use px86::storage::CachedStore;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use px86::robust::{Candidate, Survivors};
 
@@ -234,31 +234,44 @@ impl Judge<'_> {
     }
 
     /// The stores of an execution that a read may have come from.
-    fn sources(&self, level: usize, crashes: usize, read: &Read, found: &mut Vec<u32>) {
+    fn sources(&self, level: usize, crashes: usize, read: &Read, found: &mut Stores) {
         let line = Line::containing(read.address);
         let wanted = bits(read.address, read.width);
         found.clear();
         let Some(open) = self.lines.get(&line) else {
             if level == 0 {
                 let before = self.state.first.at as u32;
-                found.extend(self.state.history.last_writers(line, wanted, before));
+                self.state
+                    .history
+                    .last_writers(line, wanted, before)
+                    .into_iter()
+                    .for_each(|store| found.add(store));
             }
             return;
         };
         if level >= crashes {
             return;
         }
+        let stores = &open.stores[level];
+        let of_read = stores.iter().enumerate().map(|(index, store)| (index, bits_of(line, store) & wanted));
+        let overlapping: Vec<(usize, u64)> = of_read.filter(|(_, bytes)| *bytes != 0).collect();
+        let certain = level.checked_sub(1).map(|before| &self.state.later[before]);
+        let certain = certain.and_then(|later| later.persisted.get(&line)).map_or(&[][..], Vec::as_slice);
         // The bytes that come from before the open stores, no matter which survived.
         let mut below = 0;
+        let mut before = None;
         for survival in &open.survivals {
             let mut left = wanted & !self.covered(line, open, survival, level + 1..crashes);
-            let certain = level.checked_sub(1).map(|before| &self.state.later[before]);
-            let certain = certain.and_then(|later| later.persisted.get(&line)).into_iter().flatten();
-            let kept = open.stores[level][..survival[level] as usize].iter();
-            for store in kept.rev().chain(certain.rev()) {
-                let bytes = bits_of(line, store);
-                if left & bytes != 0 && !found.contains(&store.tag) {
-                    found.push(store.tag);
+            let kept = overlapping.partition_point(|(index, _)| *index < survival[level] as usize);
+            // A counter's line may survive in thousands of ways, of which a read can tell few.
+            if before.replace((kept, left)) == Some((kept, left)) {
+                continue;
+            }
+            let kept = overlapping[..kept].iter().rev().map(|&(index, bytes)| (stores[index].tag, bytes));
+            let certain = certain.iter().rev().map(|store| (store.tag, bits_of(line, store)));
+            for (tag, bytes) in kept.chain(certain) {
+                if left & bytes != 0 {
+                    found.add(tag);
                 }
                 left &= !bytes;
                 if left == 0 {
@@ -270,7 +283,11 @@ impl Judge<'_> {
         if level == 0 && below != 0 {
             let oldest = open.stores[0].first().map_or(u32::MAX, |store| store.tag);
             let before = oldest.min(self.state.first.at as u32);
-            found.extend(self.state.history.last_writers(line, below, before));
+            self.state
+                .history
+                .last_writers(line, below, before)
+                .into_iter()
+                .for_each(|store| found.add(store));
         }
     }
 
@@ -278,7 +295,7 @@ impl Judge<'_> {
     /// number of the read.
     fn survivors(&self, level: usize, oldest_loss: u32) -> Vec<(u32, Line, usize)> {
         let mut survivors: Vec<(u32, Line, usize)> = Vec::new();
-        let mut found = Vec::new();
+        let mut found = Stores::default();
         let certain = self.state.first.certain_until() > oldest_loss;
         for (number, (crashes, read)) in self.reads.iter().enumerate() {
             if read.address == 0 {
@@ -292,7 +309,7 @@ impl Judge<'_> {
                 }
             }
             self.sources(level, *crashes, read, &mut found);
-            survivors.extend(found.iter().map(|store| (*store, line, number)));
+            survivors.extend(found.in_order.iter().map(|store| (*store, line, number)));
         }
         survivors
     }
@@ -404,7 +421,28 @@ fn bits_of(line: Line, store: &CachedStore) -> u64 {
 /// Retains what is consistent with what was revealed about the line.
 fn retain(survivals: &mut Vec<(Survival, Bytes)>, revealed: &Revealed, line: Line) {
     if let Some(contents) = revealed.get(&line) {
-        survivals.retain(|(_, bytes)| contents.iter().any(|content| content.bytes == *bytes));
+        let contents: FxHashSet<&Bytes> = contents.iter().map(|content| &content.bytes).collect();
+        survivals.retain(|(_, bytes)| contents.contains(bytes));
+    }
+}
+
+/// Stores by their places in the trace, each once, in the order they were found.
+#[derive(Default)]
+struct Stores {
+    in_order: Vec<u32>,
+    known: FxHashSet<u32>,
+}
+
+impl Stores {
+    fn add(&mut self, store: u32) {
+        if self.known.insert(store) {
+            self.in_order.push(store);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.in_order.clear();
+        self.known.clear();
     }
 }
 

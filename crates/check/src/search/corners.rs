@@ -1,8 +1,8 @@
 //! Corners of a crash point with more states than its budget of recoveries: the states most likely to reveal bugs.
 //!
 //! Nothing lost, everything lost, each line alone lost, each line alone surviving, and memory as it was at any instant
-//! since the first store that may be lost. They come first, at all crash points; only then are the other states
-//! explored.
+//! since the first store that may be lost. They come first, at all crash points, in stages; only then are the other
+//! states explored (see `plan`).
 
 use std::collections::BTreeSet;
 
@@ -18,6 +18,59 @@ use crate::subject::{Bytes, Subject};
 
 /// Maximum number of instants tried; if there are more, a uniform selection.
 const MOMENTS: usize = 256;
+
+/// Kinds of corners, in the order in which they are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// Nothing lost, everything lost.
+    Ends,
+    /// Each line alone lost or surviving.
+    Lines,
+    /// The moments in between.
+    Moments,
+}
+
+impl Stage {
+    pub(crate) const ALL: [Stage; 3] = [Stage::Ends, Stage::Lines, Stage::Moments];
+}
+
+/// Where recovery was seen to end after a crash, and was reported.
+#[derive(Default)]
+pub(crate) struct Ended {
+    places: FxHashSet<Place>,
+    /// How often the tree had been trimmed: places are invalid once it has been again.
+    drops: u32,
+}
+
+impl Ended {
+    /// Adds a place; returns whether it is new. The tree was trimmed so many times.
+    pub(crate) fn insert(&mut self, at: Place, drops: u32) -> bool {
+        if std::mem::replace(&mut self.drops, drops) != drops {
+            self.places.clear();
+        }
+        self.places.insert(at)
+    }
+}
+
+/// The corners of a crash point that have been tried.
+#[derive(Default)]
+pub(crate) struct Corners {
+    pub(crate) ended: Ended,
+    /// How many stages are done.
+    done: usize,
+}
+
+/// The lines that recovery tells apart in the corners of a crash point. Too many to be kept for each, and found again
+/// without running anything.
+#[derive(Default)]
+struct ToldApart {
+    /// With nothing lost, with everything lost, in any corner.
+    kept: BTreeSet<Line>,
+    lost: BTreeSet<Line>,
+    any: BTreeSet<Line>,
+    /// Does a checksum protect any of them? `checksums` decides then which states are tried.
+    checksummed: bool,
+}
 
 /// One corner.
 #[derive(Clone, Copy)]
@@ -35,49 +88,86 @@ pub(crate) enum Corner {
 }
 
 impl<S: Subject> Worker<'_, S> {
-    /// Might this crash have more states than its budget of recoveries?
-    pub(crate) fn is_large(&self, state: &CrashState) -> bool {
-        let Some(most) = self.search.settings.max_per_crash else { return false };
+    /// Does this crash have at most so many states?
+    pub(crate) fn has_at_most(&self, most: u64, state: &CrashState) -> bool {
         let mut states = 1_u64;
-        state.open_lines().into_iter().any(|line| {
-            let contents = self.contents(state, line, &Revealed::default());
-            states = states.saturating_mul(contents.len() as u64);
-            states > most
+        states <= most
+            && state.open_lines().into_iter().all(|line| {
+                let contents = self.contents(state, line, &Revealed::default());
+                states = states.saturating_mul(contents.len() as u64);
+                states <= most
+            })
+    }
+
+    /// The exploration of a crash point has ended: it is complete, or limits are noted.
+    pub(crate) fn note_explored(&self, timeline: &Timeline, result: Result<(), Stop>) -> Result<(), Stop> {
+        let coverage = &mut self.search.shared().coverage;
+        match result {
+            Ok(()) => coverage.complete += 1,
+            Err(Stop::Crash) => {
+                coverage.points_cut += 1;
+                coverage.states_cut += timeline.eager_states();
+                coverage.tried += self.recoveries;
+            }
+            _ => {}
+        }
+        result
+    }
+
+    /// Follows recovery into the corners of a crash, up to a stage.
+    pub(crate) fn corners(
+        &mut self,
+        state: &CrashState,
+        until: Stage,
+        corners: &mut Corners,
+    ) -> Result<(), Stop> {
+        self.keeping_contents(|worker| {
+            let mut lines = ToldApart::default();
+            for stage in Stage::ALL.into_iter().filter(|stage| *stage <= until) {
+                worker.stage(state, stage, &mut lines, &mut corners.ended)?;
+                if corners.done == stage as usize {
+                    corners.done += 1;
+                    worker.search.shared().coverage.stages[stage as usize] += 1;
+                }
+            }
+            Ok(())
         })
     }
 
-    /// A limit ended the exploration of a crash point.
-    pub(crate) fn is_cut(&self, timeline: &Timeline) {
-        let coverage = &mut self.search.shared().coverage;
-        coverage.points_cut += 1;
-        coverage.states_cut += timeline.eager_states();
-        coverage.tried += self.recoveries;
+    /// Only lines that recovery reads matter, and recovery itself reveals them. If it reads nothing of a line that
+    /// another choice would change, it does with that choice exactly what it did.
+    fn stage(
+        &mut self,
+        state: &CrashState,
+        stage: Stage,
+        lines: &mut ToldApart,
+        ended: &mut Ended,
+    ) -> Result<(), Stop> {
+        match stage {
+            _ if lines.checksummed => {}
+            Stage::Ends => {
+                (lines.kept, lines.checksummed) = self.corner(state, Corner::Kept, ended)?;
+                if !lines.checksummed {
+                    lines.lost = self.corner(state, Corner::Lost, ended)?.0;
+                }
+                lines.any = lines.kept.union(&lines.lost).copied().collect();
+            }
+            Stage::Lines => {
+                for line in lines.any.clone() {
+                    if lines.kept.contains(&line) {
+                        lines.any.extend(self.corner(state, Corner::Without(line), ended)?.0);
+                    }
+                    if lines.lost.contains(&line) {
+                        lines.any.extend(self.corner(state, Corner::Only(line), ended)?.0);
+                    }
+                }
+            }
+            Stage::Moments => self.moments(state, &lines.any, ended)?,
+        }
+        Ok(())
     }
 
-    /// Follows recovery into the corners of a crash; returns where it ended.
-    pub(crate) fn corners(&mut self, state: &CrashState) -> Result<FxHashSet<Place>, Stop> {
-        self.keeping_contents(|worker| worker.each_corner(state))
-    }
-
-    fn each_corner(&mut self, state: &CrashState) -> Result<FxHashSet<Place>, Stop> {
-        let mut ended = FxHashSet::default();
-        // Only lines that recovery reads matter, and recovery itself reveals them. If it reads nothing of a line that
-        // another choice would change, it does with that choice exactly what it did.
-        let (kept, checksummed) = self.corner(state, Corner::Kept, &mut ended)?;
-        if checksummed {
-            // `checksums` decides which states are tried with a checksum.
-            return Ok(ended);
-        }
-        let lost = self.corner(state, Corner::Lost, &mut ended)?.0;
-        let mut lines: BTreeSet<Line> = kept.union(&lost).copied().collect();
-        for line in lines.clone() {
-            if kept.contains(&line) {
-                lines.extend(self.corner(state, Corner::Without(line), &mut ended)?.0);
-            }
-            if lost.contains(&line) {
-                lines.extend(self.corner(state, Corner::Only(line), &mut ended)?.0);
-            }
-        }
+    fn moments(&mut self, state: &CrashState, lines: &BTreeSet<Line>, ended: &mut Ended) -> Result<(), Stop> {
         let stores = |line: &Line| state.last().each_store(*line).map(|store| store.at).collect::<Vec<Seq>>();
         let moments: BTreeSet<Seq> = lines.iter().flat_map(stores).collect();
         let step = moments.len().div_ceil(MOMENTS).max(1);
@@ -85,10 +175,10 @@ impl<S: Subject> Worker<'_, S> {
         let mut tried: FxHashSet<Vec<Bytes>> = FxHashSet::default();
         for corner in moments.into_iter().step_by(step).map(Corner::Moment) {
             if tried.insert(lines.iter().map(|line| self.in_corner(state, *line, corner)).collect()) {
-                self.corner(state, corner, &mut ended)?;
+                self.corner(state, corner, ended)?;
             }
         }
-        Ok(ended)
+        Ok(())
     }
 
     /// Follows recovery into one corner; returns the lines whose reads there another choice could have changed, and
@@ -97,17 +187,17 @@ impl<S: Subject> Worker<'_, S> {
         &mut self,
         state: &CrashState,
         corner: Corner,
-        ended: &mut FxHashSet<Place>,
+        ended: &mut Ended,
     ) -> Result<(BTreeSet<Line>, bool), Stop> {
         if self.search.shared().stopped {
             return Err(Stop::Limit);
         }
-        self.search.shared().coverage.corners += 1;
         let chosen = |worker: &Self, line: Line| worker.in_corner(state, line, corner);
         let Some(followed) = self.follow_chosen(state, &chosen)? else {
             return Ok((BTreeSet::new(), false));
         };
-        if ended.insert(followed.at) {
+        let drops = self.search.shared().tree.drops();
+        if ended.insert(followed.at, drops) {
             let outcome = self.outcome(followed.outcome);
             self.leaf(state, &followed.revealed, &followed.path, &outcome)?;
         }

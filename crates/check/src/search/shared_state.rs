@@ -11,6 +11,7 @@ use px86::Platform;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::crash::{History, RecordKinds, ignored};
+use crate::search::corners::Stage;
 use crate::search::effects::Effects;
 use crate::search::journal::{Journal, Journaled};
 use crate::search::observer::{Incomplete, Observer};
@@ -40,6 +41,13 @@ pub(crate) struct Settings {
     pub(crate) shards: Option<Shards>,
     /// Is the history of executions needed?
     pub(crate) history: bool,
+}
+
+impl Settings {
+    /// May a limit end the whole check?
+    pub(crate) fn may_end_early(&self) -> bool {
+        self.max_recoveries.is_some() || self.max_time.is_some()
+    }
 }
 
 /// Statistics of a check.
@@ -79,6 +87,8 @@ pub(crate) enum Stop {
     Limit,
     /// This crash has too many behaviors; the observer has been notified, and other crashes continue.
     Crash,
+    /// This crash point has had its turn; it goes on once all others have had theirs.
+    Turn,
     /// Something is unknown, and the worker may not run anything.
     NotKnown,
     /// The program can no longer be run.
@@ -115,13 +125,17 @@ pub(crate) struct Shared {
 /// Coverage where limits were hit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Coverage {
-    /// Crash points with more states than their budget of recoveries.
-    pub(crate) large_points: u64,
-    /// How many of their corners were tried.
-    pub(crate) corners: u64,
+    /// All crash points of a run that a limit cut short, if that is the only one, and their crash states.
+    pub(crate) points: Option<u64>,
+    pub(crate) states: Option<BigUint>,
+    /// Crash points explored completely, and how many of them at once.
+    pub(crate) complete: u64,
+    pub(crate) at_once: u64,
+    /// Crash points whose corners were tried, by stage, beside those explored at once.
+    pub(crate) stages: [u64; Stage::ALL.len()],
     /// Crash points of which not even all corners were tried.
     pub(crate) corners_cut: u64,
-    /// Crash points not explored completely.
+    /// Crash points with more states than their budget of recoveries.
     pub(crate) points_cut: u64,
     /// The number of their crash states, and of recoveries run for them.
     pub(crate) states_cut: BigUint,

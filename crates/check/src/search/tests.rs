@@ -192,6 +192,102 @@ fn corners_come_before_everything_else() {
     }
 }
 
+/// An epoch of sixteen lines for each number; the number comes first.
+fn epochs(numbers: u64) -> Vec<Record> {
+    let mut records = Vec::new();
+    for number in 1..=numbers {
+        records.push(event(Kind::Store, DATA, number));
+        records.extend(persist(DATA));
+        let line = |of: u64| ARENA.base + 64 * (16 * number + of);
+        records.extend((0..16).map(|of| event(Kind::Store, line(of), 1)));
+        records.extend((0..16).map(|of| event(Kind::FlushOpt, line(of), 0)));
+        records.push(event(Kind::StoreFence, 0, 0));
+    }
+    records
+}
+
+/// Ends with the number of the last epoch and a mask of its lines that survived.
+fn survivors_of_epoch(memory: &mut Memory) -> i32 {
+    let number = memory.read(DATA);
+    let kept = |of: u64| (memory.read(ARENA.base + 64 * (16 * number + of)) as i32) << of;
+    if number == 0 { 0 } else { (0..16).map(kept).sum::<i32>() | (number as i32) << 16 }
+}
+
+/// How recoveries of the epochs end within these limits, and the final state.
+fn limited_epochs(numbers: u64, limits: Settings) -> (BTreeSet<i32>, Shared) {
+    let seen = Limited::default();
+    let search = Search::new(limits, &seen);
+    let records = epochs(numbers);
+    let history = History::of(&records);
+    let recording = Recording { records: &records, history: &history, schedule: Schedule::default() };
+    let mut subject = InMemory::new(records.clone(), survivors_of_epoch);
+    Plan::Everything.carry_out(Worker::new(&search, &mut subject, recording), 0, 1).expect("it runs");
+    let shared = search.into_shared();
+    (seen.0.0.into_inner().expect("no panic").into_iter().map(|it| it.1).collect(), shared)
+}
+
+#[test]
+fn under_a_limit_every_crash_point_comes_before_any_in_depth() {
+    const NUMBERS: u64 = 40;
+    let (endings, shared) =
+        limited_epochs(NUMBERS, Settings { max_recoveries: Some(3 * NUMBERS), ..settings() });
+    for number in 1..=NUMBERS as i32 {
+        let (none, all) = (number << 16, number << 16 | 0xffff);
+        assert!(endings.contains(&none) && endings.contains(&all), "both at epoch {number}");
+    }
+    assert!(shared.stopped && shared.statistics.recoveries == 3 * NUMBERS);
+    assert!(shared.coverage.stages[0] >= NUMBERS && shared.coverage.stages[2] < NUMBERS);
+}
+
+#[test]
+fn single_lines_at_all_crash_points_come_before_the_rest() {
+    const NUMBERS: u64 = 5;
+    let most = Some(NUMBERS * (2 + 32 + 15 + 3));
+    let (endings, _) = limited_epochs(NUMBERS, Settings { max_recoveries: most, ..settings() });
+    for number in 1..=NUMBERS as i32 {
+        for line in 0..16 {
+            let of = |mask: i32| number << 16 | mask;
+            assert!(endings.contains(&of(1 << line)), "epoch {number}, line {line} alone kept");
+            assert!(endings.contains(&of(0xffff & !(1 << line))), "epoch {number}, line {line} alone lost");
+            assert!(endings.contains(&of((1 << line) - 1)), "epoch {number}, a crash in the middle");
+        }
+    }
+}
+
+#[test]
+fn a_run_too_long_for_its_limit_is_crashed_all_over() {
+    const NUMBERS: u64 = 600;
+    let (endings, _) = limited_epochs(NUMBERS, Settings { max_recoveries: Some(40), ..settings() });
+    let last = endings.iter().map(|ending| ending >> 16).max();
+    assert!(last > Some(NUMBERS as i32 / 2), "{last:?}");
+}
+
+#[test]
+fn a_limit_that_is_not_hit_changes_nothing() {
+    let ample = |settings: Settings| Settings { max_recoveries: Some(1_000_000), ..settings };
+    let records = list(300);
+    let (all, unlimited) = explored(settings(), &records, walk_list);
+    for kilobytes in [256, 1 << 20] {
+        let bounded = Settings { memory: kilobytes << 10, ..settings() };
+        let (seen, shared) = explored(ample(bounded), &records, walk_list);
+        assert_eq!(seen, all, "{kilobytes} KB");
+        assert_eq!(shared.statistics.failure_points, unlimited.statistics.failure_points);
+        assert_eq!(shared.tree.behaviors(), unlimited.tree.behaviors());
+    }
+    // Several turns each.
+    let twelve: Vec<Record> =
+        epochs(3).into_iter().filter(|it| it.address() < DATA + 64 * 64 && !is_last(it)).collect();
+    let (all, unlimited) = explored(settings(), &twelve, survivors_of_epoch);
+    let (seen, limited) = explored(ample(settings()), &twelve, survivors_of_epoch);
+    assert_eq!(seen, all);
+    assert_eq!(limited.statistics.recoveries, unlimited.statistics.recoveries);
+}
+
+/// Does it concern one of the last six lines of an epoch?
+fn is_last(record: &Record) -> bool {
+    record.address() > DATA && (record.address() - DATA) / 64 % 16 >= 10
+}
+
 /// Like [`Seen`], but limits are expected.
 #[derive(Default)]
 struct Limited(Seen);
@@ -202,7 +298,7 @@ impl Observer for Limited {
     }
 
     fn incomplete(&self, why: Incomplete) {
-        assert!(matches!(why, Incomplete::PerCrash(_)), "{why:?}");
+        assert!(matches!(why, Incomplete::PerCrash(_) | Incomplete::Recoveries(_)), "{why:?}");
     }
 
     fn crashed(&self, _: usize) {}

@@ -182,6 +182,11 @@ pub(crate) struct Diverged {
     pub(crate) found: Option<(u64, u32)>,
 }
 
+/// Is a record a read as the tree keeps it?
+fn is_step(record: &Record) -> bool {
+    record.kind() == Kind::Load as u8 && record.thread() == 0
+}
+
 pub(crate) struct Tree {
     nodes: Vec<Node>,
     free: Vec<NodeId>,
@@ -333,6 +338,12 @@ impl Tree {
         while let Some((next, after)) = rest.split_first() {
             if next.kind() == Kind::Load as u8 {
                 let fresh_here = !fresh.is_empty() || matches!(self.look(at), Seen::Unknown);
+                if fresh_here && fresh.is_empty() && rest.iter().all(is_step) {
+                    // Nothing but reads to the end, as of most recoveries: they are not copied first.
+                    hash = self.hash_for_dropped(hash, rest);
+                    at = self.append_steps(at, rest);
+                    break;
+                }
                 if fresh_here {
                     hash = hash_step(hash, next);
                     fresh.push(Step::new(
@@ -368,11 +379,17 @@ impl Tree {
         *at = self.follow_run(*at, |_, block, offset| {
             let pairs = block.steps[offset..].iter().zip(&records[passed..]);
             let alike = pairs.take_while(|(one, other)| other.kind() == Kind::Load as u8 && same(one, other));
-            let count = alike.inspect(|(one, _)| *hash = hash_step(*hash, one)).count();
+            let count = alike.count();
             passed += count;
             count
         });
+        *hash = self.hash_for_dropped(*hash, &records[..passed]);
         passed
+    }
+
+    /// Extends the hash by which a behavior that was dropped is recognized; nothing was, as a rule.
+    fn hash_for_dropped(&self, hash: u64, steps: &[Step]) -> u64 {
+        if self.dropped.is_empty() { hash } else { steps.iter().fold(hash, hash_step) }
     }
 
     /// Adds reads at an unexplored place; returns the place after them.
@@ -380,6 +397,13 @@ impl Tree {
         if steps.is_empty() {
             return at;
         }
+        let next = self.append_steps(at, steps);
+        steps.clear();
+        next
+    }
+
+    /// The same, of at least one read.
+    fn append_steps(&mut self, at: Place, steps: &[Step]) -> Place {
         let at = self.resolve(at);
         let blocks = self.blocks.cut(steps);
         self.bytes += size_of_val(&blocks[..]);
@@ -387,7 +411,6 @@ impl Tree {
         let node = &mut self.nodes[at.node as usize];
         node.visited = self.now;
         node.kind = Kinds::Run { blocks, reads: steps.len() as u32, next };
-        steps.clear();
         Place { node: next, index: 0 }
     }
 

@@ -12,6 +12,7 @@ use crate::crash::{
     Content, CrashState, History, Later, Persisted, Read, Reads, RecordKinds, Revealed, Timeline, group,
     value,
 };
+use crate::search::corners::Ended as ReportedEnds;
 use crate::search::journal::two_hashes;
 use crate::search::known_contents::{Known, KnownContents, Lines};
 use crate::search::observer::{Incomplete, Recovered};
@@ -58,8 +59,11 @@ pub(crate) struct Worker<'a, S> {
     /// Are crash states with a known failure set aside?
     pub(crate) sets_aside: bool,
     pub(crate) set_aside: View,
-    /// Where recovery was seen to end after the current crash; already reported.
-    pub(crate) reported: FxHashSet<Place>,
+    /// Where recovery was seen to end after the current crash of the recorded run; only if that is explored in several
+    /// rounds.
+    pub(crate) reported: Option<ReportedEnds>,
+    /// The recoveries after which the current crash waits for its next turn.
+    pub(crate) turn: Option<u64>,
     pub(crate) known_contents: KnownContents,
     number: usize,
 }
@@ -78,7 +82,7 @@ pub(crate) fn completed(result: Result<(), Stop>) -> Result<bool, Error> {
     match result {
         Ok(()) => Ok(true),
         Err(Stop::Error(error)) => Err(error),
-        Err(Stop::Limit | Stop::Crash | Stop::NotKnown) => Ok(false),
+        Err(Stop::Limit | Stop::Crash | Stop::Turn | Stop::NotKnown) => Ok(false),
     }
 }
 
@@ -140,7 +144,8 @@ impl<'a, S: Subject> Worker<'a, S> {
             plain_ends: None,
             sets_aside: !search.settings.exhaustive,
             set_aside: View::default(),
-            reported: FxHashSet::default(),
+            reported: None,
+            turn: None,
             known_contents: KnownContents::default(),
             number: search.number_worker(),
         }
@@ -318,7 +323,7 @@ impl<'a, S: Subject> Worker<'a, S> {
                             break;
                         }
                         self.search.shared().statistics.recoveries_saved += u64::from(walk.known);
-                        if !self.reported.contains(&at) {
+                        if !self.was_reported(state, at) {
                             self.leaf(state, &walk.revealed, &walk.path, &outcome)?;
                         }
                     }
@@ -363,6 +368,14 @@ impl<'a, S: Subject> Worker<'a, S> {
     /// How a recovery ended.
     pub(crate) fn outcome(&self, number: u32) -> Arc<Outcome> {
         self.search.shared().tree.outcome(number)
+    }
+
+    /// Was it reported in an earlier round that recovery ends here after this crash? From now on it is.
+    fn was_reported(&mut self, state: &CrashState, at: Place) -> bool {
+        // After another crash the same reads may see other stores.
+        let Some(reported) = self.reported.as_mut().filter(|_| state.later.is_empty()) else { return false };
+        let drops = self.search.shared().tree.drops();
+        !reported.insert(at, drops)
     }
 
     /// Passes a recovery that ended to `judge`.
@@ -698,6 +711,9 @@ impl<'a, S: Subject> Worker<'a, S> {
     pub(crate) fn recover(&mut self, state: &CrashState, patches: &[Patch]) -> Result<(), Stop> {
         if self.only_known.is_some() {
             return Err(Stop::NotKnown);
+        }
+        if self.turn.is_some_and(|most| self.recoveries >= most) {
+            return Err(Stop::Turn);
         }
         self.search.within_limits(self.recoveries)?;
         if let Some(left) = &mut self.runs_left {

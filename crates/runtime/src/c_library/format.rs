@@ -8,7 +8,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crashproof_protocol::abi::{Site, is_pm};
+use crashproof_protocol::abi::Site;
 
 use super::memory::{text_length, text_length_within, write};
 use super::results::with_result;
@@ -17,7 +17,7 @@ use crate::interpose::enter;
 use crate::protection::Opened;
 use crate::real::Real;
 use crate::session::recording;
-use crate::{callers, files, raw};
+use crate::{callers, files, fixed, raw};
 
 /// `va_list` of x86-64.
 #[repr(C)]
@@ -76,7 +76,9 @@ impl Arguments {
 /// A format as bytes, measured without the C library's `strlen`, which the runtime interposes.
 unsafe fn bytes_of<'a>(format: *const c_char) -> &'a [u8] {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
-    unsafe { std::slice::from_raw_parts(format.cast(), raw::length(format.cast())) }
+    unsafe {
+        std::slice::from_raw_parts(format.cast(), raw::length(fixed::in_pool(format as u64) as *const u8))
+    }
 }
 
 /// Where `%n` leaves its results: in volatile memory first, if the destination is PM.
@@ -96,7 +98,7 @@ impl Counts {
         // SAFETY: the list has this argument, and the called function may modify it.
         unsafe {
             let target = argument.read();
-            if is_pm(target) {
+            if fixed::is_persistent(target) {
                 let mut here = Box::new(0);
                 argument.write(&raw mut *here as u64);
                 self.0.push(Count { argument, target, bytes, here });
@@ -121,7 +123,7 @@ unsafe fn read_arguments(format: *const c_char, arguments: *const Arguments, sit
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
         let mut counts = Counts::default();
-        if is_pm(format as u64) {
+        if fixed::is_persistent(format as u64) {
             text_length(format, site);
         }
         let mut arguments = *arguments;
@@ -152,7 +154,7 @@ unsafe fn read_arguments(format: *const c_char, arguments: *const Arguments, sit
                 }
             };
             let text = arguments.general() as *const c_char;
-            if is_pm(text as u64) {
+            if fixed::is_persistent(text as u64) {
                 text_length_within(text, limit.unwrap_or(usize::MAX), site);
             }
         }
@@ -288,14 +290,14 @@ formats! {
     fn vsnprintf, snprintf(to: *mut c_char, room: usize, ; format, with),
         fixed(24) list(rcx) caller(r8) first(read_arguments)
     |site| {
-        if is_pm(to as u64) { format_into(to, room, format, with, site) } else { real(to, room, format, with) }
+        if fixed::is_persistent(to as u64) { format_into(to, room, format, with, site) } else { real(to, room, format, with) }
     }
 
     fn __vsnprintf_chk, __snprintf_chk(
         to: *mut c_char, room: usize, flag: c_int, size: usize, ; format, with
     ), fixed(40) list(r9) caller(stack) first(read_arguments)
     |site| {
-        if is_pm(to as u64) && room <= size {
+        if fixed::is_persistent(to as u64) && room <= size {
             format_into(to, room, format, with, site)
         } else {
             real(to, room, flag, size, format, with)
@@ -305,13 +307,13 @@ formats! {
     fn vsprintf, sprintf(to: *mut c_char, ; format, with),
         fixed(16) list(rdx) caller(rcx) first(read_arguments)
     |site| {
-        if is_pm(to as u64) { format_into(to, usize::MAX, format, with, site) } else { real(to, format, with) }
+        if fixed::is_persistent(to as u64) { format_into(to, usize::MAX, format, with, site) } else { real(to, format, with) }
     }
 
     fn __vsprintf_chk, __sprintf_chk(to: *mut c_char, flag: c_int, size: usize, ; format, with),
         fixed(32) list(r8) caller(r9) first(read_arguments)
     |site| {
-        if is_pm(to as u64) {
+        if fixed::is_persistent(to as u64) {
             format_into(to, usize::MAX, format, with, site)
         } else {
             real(to, flag, size, format, with)
@@ -425,11 +427,13 @@ unsafe fn scan_into(
         let conversions = scanned(bytes_of(format));
         let mut original = *with;
         let targets: Vec<u64> = conversions.iter().map(|_| original.general()).collect();
-        if !targets.iter().any(|target| is_pm(*target)) {
+        if !targets.iter().any(|target| fixed::is_persistent(*target)) {
             return scan(with);
         }
-        let mut buffers: Vec<Vec<u8>> =
-            targets.iter().map(|target| if is_pm(*target) { vec![0; ROOM] } else { Vec::new() }).collect();
+        let mut buffers: Vec<Vec<u8>> = targets
+            .iter()
+            .map(|target| if fixed::is_persistent(*target) { vec![0; ROOM] } else { Vec::new() })
+            .collect();
         let pointers: Vec<u64> = targets
             .iter()
             .zip(&mut buffers)

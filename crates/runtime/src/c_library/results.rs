@@ -91,7 +91,7 @@ unsafe fn size(size: Size, arguments: &[u64; 6], start: u64, site: *const Site) 
                 }
             }
             Size::Counted(argument) => {
-                let count = arguments[usize::from(argument)] as *const u32;
+                let count = fixed::in_pool(arguments[usize::from(argument)]) as *const u32;
                 if count.is_null() {
                     return 0;
                 }
@@ -117,7 +117,7 @@ unsafe extern "C" fn begin(call: &mut Call) -> *const c_void {
     let followed = unsafe { &*call.followed };
     call.copies = std::ptr::null_mut();
     let real = followed.real.get();
-    if !recording() || !call.arguments.iter().any(|argument| is_pm(*argument)) {
+    if !recording() || !call.arguments.iter().any(|argument| fixed::is_persistent(*argument)) {
         return real;
     }
     let site = callers::site(call.caller);
@@ -129,18 +129,18 @@ unsafe extern "C" fn begin(call: &mut Call) -> *const c_void {
             Touch::Write(argument, range, filled) => (argument, range, Some(filled)),
         };
         let start = given[usize::from(argument)];
-        if !is_pm(start) {
+        if !fixed::is_persistent(start) {
             continue;
         }
         // SAFETY: the program vouches for its pointers, as it would to the C library.
         let bytes = unsafe {
-            let bytes = size(range, &given, start, site).min(LARGEST);
+            let bytes = size(range, &given, fixed::in_pool(start), site).min(LARGEST);
             let is_read = matches!(filled, None | Some(Filled::Changes));
             if is_read {
                 readable(start as *const u8, bytes, site);
             }
             let mut copy = vec![0u8; bytes];
-            raw::copy(copy.as_mut_ptr(), start as *const u8, bytes);
+            raw::copy(copy.as_mut_ptr(), fixed::in_pool(start) as *const u8, bytes);
             copy
         };
         let before = if filled.is_some() { bytes.clone() } else { Vec::new() };

@@ -11,6 +11,7 @@ use crashproof_protocol::abi::Site;
 
 use super::memory::{compare, fill, readable, scan, search, text_length, text_length_within, write};
 use crate::cell::RunningThreadCell;
+use crate::fixed;
 use crate::interpose::{interpose, replace};
 use crate::raw::{self, byte_at};
 use crate::real::Real;
@@ -64,13 +65,13 @@ unsafe fn token(
             return null_mut();
         }
         let start = from.add(span(from, delimiters, true, site));
-        if *start == 0 {
+        if byte_at(start, 0) == 0 {
             *rest = start;
             return null_mut();
         }
         let end = start.add(span(start, delimiters, false, site));
         *rest = end;
-        if *end != 0 {
+        if byte_at(end, 0) != 0 {
             fill(end, 0, 1, site);
             *rest = end.add(1);
         }
@@ -131,7 +132,7 @@ unsafe fn number<T>(
         let mut ended = null_mut();
         scan([text], usize::MAX, site, |at| !continues_number(at, |at| byte_at(text, at)));
         let value = parse(&raw mut ended);
-        ended = raw::original(ended as u64) as *mut c_char;
+        ended = fixed::in_program(raw::original(ended as u64)) as *mut c_char;
         if !end.is_null() {
             write(end, &raw const ended, size_of_val(&ended), site);
         }
@@ -336,8 +337,9 @@ replace! {
             return start;
         }
         let end = start.add(span(start, set, false, site));
-        let next = if *end == 0 { null_mut() } else { end.add(1) };
-        if *end != 0 {
+        let last = byte_at(end, 0) == 0;
+        let next = if last { null_mut() } else { end.add(1) };
+        if !last {
             fill(end, 0, 1, site);
         }
         write(rest, &raw const next, size_of_val(&next), site);

@@ -11,6 +11,7 @@ use crashproof_protocol::abi::Site;
 
 use super::memory::{copy, readable, write};
 use crate::interpose::interpose;
+use crate::{fixed, raw};
 
 type Wide = libc::wchar_t;
 type Text = *const Wide;
@@ -101,7 +102,7 @@ unsafe fn number<T>(text: Text, end: *mut Text, site: *const Site, parse: impl F
         length(text, site);
         let mut last: Text = null_mut();
         let value = parse(&raw mut last);
-        last = crate::raw::original(last as u64) as Text;
+        last = fixed::in_program(raw::original(last as u64)) as Text;
         if !end.is_null() {
             write(end, &raw const last, size_of_val(&last), site);
         }

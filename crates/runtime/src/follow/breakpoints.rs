@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::settled;
+use crate::system::raw_syscall;
 
 const PAGE: usize = 4096;
 
@@ -68,6 +69,17 @@ pub(crate) fn restore(at: usize, code: &mut [u8]) {
 /// Is there a breakpoint of ours at this address?
 pub(crate) fn is_at(address: usize) -> bool {
     place(address).is_some_and(|place| place.address == address)
+}
+
+/// Makes a module's code one mapping that stays one when some of its pages change. A mapping that once was writable
+/// counts its memory for the rest of its life, and is not joined with one that does not; each fork copies each of them.
+pub(crate) fn keep_whole(begin: usize, end: usize) {
+    let (page, end) = (begin / PAGE * PAGE, end.next_multiple_of(PAGE));
+    let run = libc::PROT_READ | libc::PROT_EXEC;
+    for rights in [run | libc::PROT_WRITE, run] {
+        // SAFETY: code, which stays executable throughout. If that is not permitted it stays as it is.
+        unsafe { raw_syscall(libc::SYS_mprotect, [page, end - page, rights as usize, 0, 0, 0]) };
+    }
 }
 
 /// Replaces instructions by breakpoints; the addresses are sorted.

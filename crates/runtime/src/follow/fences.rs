@@ -136,6 +136,9 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, _: *mut 
     let system = [&b"/lib/"[..], b"/lib64/", b"/usr/lib"].iter().any(|directory| name.starts_with(directory));
     let traced = locked && (!system || THREADS.iter().any(|part| contains(part)));
     let mut module = Module { begin, end, functions, locked, traced, uncertain: 0 };
+    if !contains(b"vdso") {
+        keep_code_whole(base, headers);
+    }
     if !ignored {
         module.uncertain = sweep_fences(&module);
         say_uncertain(&module);
@@ -157,6 +160,17 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, _: *mut 
         }
     });
     0
+}
+
+/// Prepares a module's code for breakpoints here and there.
+fn keep_code_whole(base: usize, headers: &[libc::Elf64_Phdr]) {
+    let is_code = |header: &&libc::Elf64_Phdr| {
+        header.p_type == libc::PT_LOAD && header.p_flags == libc::PF_R | libc::PF_X
+    };
+    for header in headers.iter().filter(is_code) {
+        let begin = base + header.p_vaddr as usize;
+        breakpoints::keep_whole(begin, begin + header.p_memsz as usize);
+    }
 }
 
 /// Called when a child of the checker starts: fences its modules may hide affect the verdict.
@@ -275,16 +289,26 @@ fn sweep(begin: usize, end: usize, wanted: impl Fn(&Instruction) -> bool, batch:
     end
 }
 
+/// Where the bytes of a fence are, be it one or not. Every start of every program looks through all of its code, so those
+/// pieces are skipped first that do not even have the rarest of its bytes.
+fn possible_fences(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    const PIECE: usize = 64;
+    const SECOND: u8 = 0xae;
+    let pieces = bytes.chunks(PIECE).enumerate().filter(|(_, piece)| piece.contains(&SECOND));
+    pieces.flat_map(move |(number, piece)| {
+        let seconds = (number * PIECE..).zip(piece).filter(|(_, byte)| **byte == SECOND).map(|(at, _)| at);
+        let is_fence = |at: usize| bytes[at - 1] == 0x0f && matches!(bytes.get(at + 1), Some(0xf0..=0xff));
+        seconds.filter(move |at| *at > 0 && is_fence(*at)).map(|at| at - 1)
+    })
+}
+
 /// Replaces a module's fences by breakpoints. Returns the address of a possible fence that could not be decoded; 0 if
 /// there is none.
 fn sweep_fences(module: &Module) -> usize {
     let bytes = code(module.begin, module.end);
     let mut batch = Batch::new();
     let (mut swept, mut decoded, mut uncertain) = (0, 0, 0);
-    for (offset, window) in bytes.windows(3).enumerate() {
-        if window[0] != 0x0f || window[1] != 0xae || !matches!(window[2], 0xf0..=0xff) {
-            continue;
-        }
+    for offset in possible_fences(bytes) {
         let at = module.begin + offset;
         if at >= swept {
             let (start, end) = function_around(module, at);
@@ -475,5 +499,25 @@ pub(crate) unsafe fn perform(context: &mut libc::ucontext_t) -> bool {
             *register(context, libc::REG_RIP) = at as i64;
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fences_are_found_wherever_they_are() {
+        let fences = [[0x0f, 0xae, 0xf8], [0x0f, 0xae, 0xf0], [0x0f, 0xae, 0xff]];
+        for at in 0..130 {
+            let mut code = vec![0x90; 133];
+            code[at..at + 3].copy_from_slice(&fences[at % 3]);
+            assert_eq!(possible_fences(&code).collect::<Vec<_>>(), [at]);
+            code[at] = 0x0e;
+            assert_eq!(possible_fences(&code).count(), 0);
+            code[at..at + 3].copy_from_slice(&[0x0f, 0xae, 0xe8]);
+            assert_eq!(possible_fences(&code).count(), 0, "another instruction");
+        }
+        assert_eq!(possible_fences(&[0xae, 0xf8]).count() + possible_fences(&[0x0f, 0xae]).count(), 0);
     }
 }
