@@ -34,7 +34,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{ColorChoice, Parser, Subcommand};
 use crashproof_findings::config::Config;
 
 use crate::exit::Exit;
@@ -53,6 +53,10 @@ struct CommandLine {
     /// names.
     #[arg(long, global = true)]
     trust: bool,
+
+    /// Color the output
+    #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto, value_enum)]
+    color: ColorChoice,
 
     #[command(subcommand)]
     command: Command,
@@ -192,6 +196,11 @@ fn run(engines: &Engines) -> ExitCode {
             return exit.into();
         }
     };
+    match command_line.color {
+        ColorChoice::Auto => {}
+        ColorChoice::Always => anstream::ColorChoice::Always.write_global(),
+        ColorChoice::Never => anstream::ColorChoice::Never.write_global(),
+    }
     if let Some(runtime) = crashproof_toolchain::toolchain::find_runtime() {
         crashproof_check::use_runtime(runtime);
     }
