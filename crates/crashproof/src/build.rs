@@ -229,6 +229,19 @@ impl Programs {
         })
     }
 
+    /// A note if the program was built from a source and got arguments that look like the compiler's: `lint` and `prove`
+    /// pass what follows `--` to the compiler, so the wrong variant of a program is easily checked.
+    pub(crate) fn note_compiler_arguments(&self, given: &[OsString]) -> Option<String> {
+        let is_compilers = |argument: &&OsString| {
+            let text = argument.to_string_lossy();
+            let named = |start: &str| text.strip_prefix(start).is_some_and(|rest| !rest.is_empty());
+            named("-D") || named("-I") || named("-std=")
+        };
+        let first = given.iter().find(is_compilers).filter(|_| self.program.source.is_some())?;
+        let first = first.to_string_lossy();
+        Some(format!("{first} went to the program; arguments for the compiler go into --cflags=\"{first}\""))
+    }
+
     /// Its source, if it was built from one.
     pub(crate) fn recovery_source(&self) -> Option<&Path> {
         self.recover()?.source.as_deref()

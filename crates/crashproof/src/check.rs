@@ -611,9 +611,8 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         }
     };
     let built = programs.program.path.metadata().and_then(|about| about.modified()).ok();
-    if let Some(note) = programs.warn_about_ndebug(&arguments.cflags()) {
-        report.notes.push(note);
-    }
+    report.notes.extend(programs.warn_about_ndebug(&arguments.cflags()));
+    report.notes.extend(programs.note_compiler_arguments(&arguments.arguments));
     report.relative_paths(&std::env::current_dir().unwrap_or_default());
     saved::keep(&mut report);
     output.finish(report, &Sources::built_at(built))

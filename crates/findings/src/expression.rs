@@ -26,43 +26,90 @@ pub enum Step {
     Element(String),
 }
 
-/// Functions that store through their first argument.
-const STORING: [&str; 34] = [
-    "memcpy",
-    "memmove",
-    "memset",
-    "mempcpy",
-    "strcpy",
-    "strncpy",
-    "stpcpy",
-    "strcat",
-    "strncat",
-    "sprintf",
-    "snprintf",
-    "bzero",
-    "pmem_memcpy_persist",
-    "pmem_memcpy_nodrain",
-    "pmem_memcpy",
-    "pmem_memset_persist",
-    "pmem_memset_nodrain",
-    "pmem_memset",
-    "pmem_memmove_persist",
-    "pmem_memmove_nodrain",
-    "atomic_store",
-    "atomic_store_explicit",
-    "atomic_exchange",
-    "atomic_fetch_add",
-    "atomic_fetch_sub",
-    "atomic_init",
-    "__atomic_store_n",
-    "__atomic_fetch_add",
-    "__sync_fetch_and_add",
-    "_mm_stream_si64",
-    "_mm_stream_si32",
-    "write",
-    "write_volatile",
-    "write_unaligned",
+/// Functions that store through one of their arguments, by its position. Families of names are in [`stored_through`].
+const STORING: [(usize, &[&str]); 4] = [
+    (
+        0,
+        &[
+            "memcpy",
+            "memmove",
+            "memset",
+            "mempcpy",
+            "memccpy",
+            "bzero",
+            "explicit_bzero",
+            "swab",
+            "wmemcpy",
+            "wmemset",
+            "strcpy",
+            "strncpy",
+            "stpcpy",
+            "stpncpy",
+            "strlcpy",
+            "strcat",
+            "strncat",
+            "strlcat",
+            "wcscpy",
+            "wcsncpy",
+            "sprintf",
+            "snprintf",
+            "vsprintf",
+            "vsnprintf",
+            "fgets",
+            "fread",
+            "getcwd",
+            "realpath",
+            "strftime",
+            "gettimeofday",
+            "time",
+            "getrandom",
+            "gethostname",
+            "qsort",
+            "uuid_generate",
+            "write",
+            "write_volatile",
+            "write_unaligned",
+        ],
+    ),
+    (
+        1,
+        &[
+            "__builtin_nontemporal_store",
+            "bcopy",
+            "read",
+            "pread",
+            "recv",
+            "recvfrom",
+            "stat",
+            "fstat",
+            "lstat",
+            "clock_gettime",
+            "gmtime_r",
+            "localtime_r",
+            "readlink",
+            "ctime_r",
+            "asctime_r",
+            "mbstowcs",
+            "wcstombs",
+            "frexp",
+            "modf",
+        ],
+    ),
+    (2, &["inet_pton", "inet_ntop", "readlinkat", "fstatat", "_mm_maskmoveu_si128", "_mm_maskmove_si64"]),
+    (3, &["strerror_r"]),
 ];
+
+/// Which argument a function stores through.
+fn stored_through(name: &str) -> Option<usize> {
+    // What the compiler calls with -D_FORTIFY_SOURCE.
+    let name = name.strip_prefix("__").and_then(|it| it.strip_suffix("_chk")).unwrap_or(name);
+    let listed = STORING.iter().find(|(_, names)| names.contains(&name)).map(|(position, _)| *position);
+    let vector = name.starts_with("_mm") && (name.contains("store") || name.contains("stream"));
+    let first = ["pmem_mem", "__atomic_", "atomic_", "__sync_"];
+    listed
+        .or_else(|| (vector || first.iter().any(|family| name.starts_with(family))).then_some(0))
+        .or_else(|| name.starts_with("pmemobj_mem").then_some(1))
+}
 
 /// Functions that load through their first argument.
 const LOADING: [&str; 10] = [
@@ -247,8 +294,8 @@ pub fn written_at(line: &str, column: u32) -> Option<String> {
                 last += 2;
             }
             match parser.at(last)? {
-                Token::Word(name) if STORING.contains(&name) => {
-                    arguments(line, all.get(last + 1..)?)?.into_iter().next()?
+                Token::Word(name) if let Some(position) = stored_through(name) => {
+                    arguments(line, all.get(last + 1..)?)?.into_iter().nth(position)?
                 }
                 _ => {
                     let end = parser.assignment_of_statement(index)?;
@@ -489,12 +536,35 @@ impl Parser<'_> {
             let start = self.start_of_operand(index - 1);
             return Some(start.and_then(|start| self.whole(start, index - 1)));
         }
-        let first = self.at(at + 2);
-        let by_address = first == Some(Token::Sign("&"));
-        if !by_address && !STORING.contains(&name) && !LOADING.contains(&name) {
+        let through = stored_through(name).and_then(|position| self.beginning_of_argument(at + 1, position));
+        if let Some(start) = through {
+            return Some(self.argument(start));
+        }
+        let by_address = self.at(at + 2) == Some(Token::Sign("&"));
+        if !by_address && !LOADING.contains(&name) {
             return Some(None);
         }
         Some(self.argument(at + 2))
+    }
+
+    /// The first token of an argument, given the bracket that opens the call.
+    fn beginning_of_argument(&self, open: usize, position: usize) -> Option<usize> {
+        let (mut depth, mut passed) = (0_usize, 0);
+        for (index, token) in self.tokens.iter().enumerate().skip(open) {
+            if depth == 1 && passed == position && index > open {
+                return Some(index);
+            }
+            match token {
+                Token::Sign("(" | "[" | "{") => depth += 1,
+                Token::Sign(")" | "]" | "}") => depth = depth.checked_sub(1)?,
+                Token::Sign(",") if depth == 1 => passed += 1,
+                _ => {}
+            }
+            if depth == 0 {
+                return None;
+            }
+        }
+        None
     }
 
     /// `self.head.store(..)`, when the column is that of its beginning.
@@ -693,6 +763,12 @@ mod tests {
             ("  $memcpy(&s->val, v, 40);", "s.val"),
             ("  $memset((char *)s + 0, 0, 4);", "none"),
             ("  $strcpy((char *)s->name, n);", "(*s.name)"),
+            ("  $__builtin_nontemporal_store((char)7, &p->a);", "p.a"),
+            ("  $_mm256_maskstore_epi64((long long *)p->a, mask(1, 2), value);", "(*p.a)"),
+            ("  $stpncpy(p->a, \"12\", 8);", "(*p.a)"),
+            ("  $fstat(open(path, 0), &p->status);", "p.status"),
+            ("  $__snprintf_chk(p->name, 8, 0, 8, \"%d\", 3);", "(*p.name)"),
+            ("  $pmemobj_memcpy_persist(pop, p->name, name, 8);", "(*p.name)"),
             ("  $atomic_store(&queue->head, head + 1);", "queue.head"),
             ("  head.$store(n, std::memory_order_release);", "head"),
             ("  q->tail.$store(n);", "q.tail"),

@@ -43,7 +43,9 @@ impl Extents {
     /// they allow.
     fn of(&self, at: &Address) -> Option<Range> {
         let known = self.all.get(&(at.object, at.element?))?;
-        let near = known.iter().filter(|extent| (at.offset - extent.at.offset).abs() < extent.size);
+        // Bytes of a text are neighbors: of `p = text + n`, `p[1]` is in the same array.
+        let reach = |extent: &Extent| if extent.size == 1 { extent.to - extent.from } else { extent.size };
+        let near = known.iter().filter(|extent| (at.offset - extent.at.offset).abs() < reach(extent));
         let ranges = near.map(|extent| Some((extent.outer, extent.from, extent.to)));
         ranges
             .reduce(|one, other| {
@@ -121,6 +123,15 @@ impl Extents {
     /// Whether ranges of one object are certainly disjoint for all indices.
     pub(crate) fn are_in_other_arrays(&self, one: &Span, other: &Span) -> bool {
         self.seen_alike(one, other).iter().any(|((_, a, b), (_, c, d))| b <= c || d <= a)
+    }
+
+    /// Whether a range lies in another one of known bytes for all indices.
+    pub(crate) fn lies_in(&self, inner: &Span, outer: &Span) -> bool {
+        let Some((start, end)) = outer.bytes().filter(|_| inner.at.object == outer.at.object) else {
+            return false;
+        };
+        let inside = |&(element, from, to): &Range| element == outer.at.element && start <= from && to <= end;
+        self.ranges(inner).iter().any(inside)
     }
 
     /// Whether ranges certainly lie on one line for all indices. The caller determines an element's alignment.

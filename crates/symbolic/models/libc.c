@@ -64,12 +64,49 @@ MODEL char *strncpy(char *to, const char *from, size_t most) {
   return to;
 }
 
-MODEL char *strcpy(char *to, const char *from) {
+/* Not all of `from` is read: `stpncpy(to, "ab", 8)` reads three bytes and writes eight. */
+MODEL char *stpncpy(char *to, const char *from, size_t most) {
+  size_t length = strnlen(from, most);
+  strncpy(to, from, most);
+  return to + length;
+}
+
+MODEL char *stpcpy(char *to, const char *from) {
   size_t i = 0;
   do
     to[i] = from[i];
   while (from[i++]);
+  return to + i - 1;
+}
+
+MODEL char *strcpy(char *to, const char *from) {
+  stpcpy(to, from);
   return to;
+}
+
+MODEL size_t strlcpy(char *to, const char *from, size_t bytes) {
+  size_t length = strlen(from), i = 0;
+  for (; i + 1 < bytes && from[i]; i++)
+    to[i] = from[i];
+  if (bytes)
+    to[i] = 0;
+  return length;
+}
+
+MODEL size_t strlcat(char *to, const char *from, size_t bytes) {
+  size_t length = strnlen(to, bytes);
+  return length + strlcpy(to + length, from, bytes - length);
+}
+
+MODEL void *memccpy(void *to, const void *from, int last, size_t bytes) {
+  unsigned char *target = to;
+  const unsigned char *source = from;
+  for (size_t i = 0; i < bytes; i++) {
+    target[i] = source[i];
+    if (source[i] == (unsigned char)last)
+      return target + i + 1;
+  }
+  return 0;
 }
 
 MODEL char *strchr(const char *text, int wanted) {
@@ -79,6 +116,12 @@ MODEL char *strchr(const char *text, int wanted) {
     if (!*text)
       return 0;
   }
+}
+
+MODEL char *strchrnul(const char *text, int wanted) {
+  while (*text && *text != (char)wanted)
+    text++;
+  return (char *)text;
 }
 
 MODEL char *strrchr(const char *text, int wanted) {
@@ -131,6 +174,27 @@ static size_t span(const char *text, const char *among, int within) {
 MODEL size_t strspn(const char *text, const char *among) { return span(text, among, 1); }
 MODEL size_t strcspn(const char *text, const char *among) { return span(text, among, 0); }
 
+MODEL char *strpbrk(const char *text, const char *among) {
+  text += span(text, among, 0);
+  return *text ? (char *)text : 0;
+}
+
+/* Ends a text here; what follows it. At its very end nothing is written. */
+static char *cut(char *end) {
+  if (!*end)
+    return 0;
+  *end = 0;
+  return end + 1;
+}
+
+MODEL char *strsep(char **rest, const char *separators) {
+  char *text = *rest;
+  if (!text)
+    return 0;
+  *rest = cut(text + span(text, separators, 0));
+  return text;
+}
+
 MODEL char *strtok_r(char *text, const char *separators, char **rest) {
   if (!text)
     text = *rest;
@@ -141,9 +205,7 @@ MODEL char *strtok_r(char *text, const char *separators, char **rest) {
     *rest = 0;
     return 0;
   }
-  char *end = text + span(text, separators, 0);
-  *rest = *end ? end + 1 : 0;
-  *end = 0;
+  *rest = cut(text + span(text, separators, 0));
   return text;
 }
 MODEL char *strtok(char *text, const char *separators) {
@@ -151,11 +213,44 @@ MODEL char *strtok(char *text, const char *separators) {
   return strtok_r(text, separators, &rest);
 }
 
+/* What the compiler calls with -D_FORTIFY_SOURCE. That the last argument suffices is not checked: what lies outside of an
+   object is an access outside of it. */
+MODEL char *__strcpy_chk(char *to, const char *from, size_t room) { return (void)room, strcpy(to, from); }
+MODEL char *__stpcpy_chk(char *to, const char *from, size_t room) { return (void)room, stpcpy(to, from); }
+MODEL char *__strncpy_chk(char *to, const char *from, size_t most, size_t room) {
+  return (void)room, strncpy(to, from, most);
+}
+MODEL char *__stpncpy_chk(char *to, const char *from, size_t most, size_t room) {
+  return (void)room, stpncpy(to, from, most);
+}
+MODEL char *__strcat_chk(char *to, const char *from, size_t room) { return (void)room, strcat(to, from); }
+MODEL char *__strncat_chk(char *to, const char *from, size_t most, size_t room) {
+  return (void)room, strncat(to, from, most);
+}
+
 MODEL void *memchr(const void *start, int wanted, size_t bytes) {
   const unsigned char *at = start;
   for (size_t i = 0; i < bytes; i++)
     if (at[i] == (unsigned char)wanted)
       return (void *)(at + i);
+  return 0;
+}
+
+MODEL void *memrchr(const void *start, int wanted, size_t bytes) {
+  const unsigned char *at = start;
+  while (bytes-- > 0)
+    if (at[bytes] == (unsigned char)wanted)
+      return (void *)(at + bytes);
+  return 0;
+}
+
+MODEL void *rawmemchr(const void *start, int wanted) { return memchr(start, wanted, (size_t)-1); }
+
+MODEL void *memmem(const void *start, size_t bytes, const void *wanted, size_t length) {
+  const char *at = start;
+  for (; bytes >= length; bytes--, at++)
+    if (memcmp(at, wanted, length) == 0)
+      return (void *)at;
   return 0;
 }
 

@@ -212,3 +212,25 @@ MODEL int sprintf(char *start, const char *format, ...) {
   va_end(list);
   return length;
 }
+
+/* What the compiler calls with -D_FORTIFY_SOURCE. */
+MODEL int __vsnprintf_chk(char *start, size_t room, int flag, size_t whole, const char *format, va_list list) {
+  return (void)flag, (void)whole, vsnprintf(start, room, format, list);
+}
+MODEL int __snprintf_chk(char *start, size_t room, int flag, size_t whole, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  int length = __vsnprintf_chk(start, room, flag, whole, format, list);
+  va_end(list);
+  return length;
+}
+MODEL int __vsprintf_chk(char *start, int flag, size_t whole, const char *format, va_list list) {
+  return __vsnprintf_chk(start, ~0ul, flag, whole, format, list);
+}
+MODEL int __sprintf_chk(char *start, int flag, size_t whole, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  int length = __vsprintf_chk(start, flag, whole, format, list);
+  va_end(list);
+  return length;
+}

@@ -1,17 +1,19 @@
 // Block functions of the C library, called as functions.
-//@ prove: unknown (is not modeled)
 //@ variant good-fno-builtin: -DGOOD -fno-builtin
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
 //@ lint: clean, no warnings
+//@ prove: proved
 //@ variant good-o2-fortify-source-2: -DGOOD -O2 -D_FORTIFY_SOURCE=2
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
 //@ lint: clean, no warnings
+//@ prove: proved
 //@ variant fno-builtin: -fno-builtin
 //@ check: fails at LOST
 //@ figures: 2 crash points, 3 recoveries
 //@ lint: unflushed-write at LOST (known wrong: memccpy is not known)
+//@ prove: refuted
 #include <crashproof.h>
 #include <string.h>
 #include <strings.h>

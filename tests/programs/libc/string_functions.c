@@ -8,7 +8,7 @@
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
 //@ lint: clean, no warnings
-//@ prove: unknown (`__strcpy_chk` at)
+//@ prove: unknown (such a format of a text is not modeled)
 //@ variant fno-builtin: -fno-builtin
 //@ check: fails at LOST
 //@ figures: 2 crash points, 7 recoveries

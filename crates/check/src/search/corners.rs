@@ -11,51 +11,19 @@ use px86::storage::{CachedStore, Seq};
 use rustc_hash::FxHashSet;
 
 use crate::crash::{Content, CrashState, Revealed, Timeline, apply};
+use crate::search::reported_ends::ReportedEnds;
 use crate::search::shared_state::Stop;
-use crate::search::tree::Place;
+use crate::search::stage::Stage;
 use crate::search::worker::Worker;
 use crate::subject::{Bytes, Subject};
 
 /// Maximum number of instants tried; if there are more, a uniform selection.
 const MOMENTS: usize = 256;
 
-/// Kinds of corners, in the order in which they are tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stage {
-    /// Nothing lost, everything lost.
-    Ends,
-    /// Each line alone lost or surviving.
-    Lines,
-    /// The moments in between.
-    Moments,
-}
-
-impl Stage {
-    pub(crate) const ALL: [Stage; 3] = [Stage::Ends, Stage::Lines, Stage::Moments];
-}
-
-/// Where recovery was seen to end after a crash, and was reported.
-#[derive(Default)]
-pub(crate) struct Ended {
-    places: FxHashSet<Place>,
-    /// How often the tree had been trimmed: places are invalid once it has been again.
-    drops: u32,
-}
-
-impl Ended {
-    /// Adds a place; returns whether it is new. The tree was trimmed so many times.
-    pub(crate) fn insert(&mut self, at: Place, drops: u32) -> bool {
-        if std::mem::replace(&mut self.drops, drops) != drops {
-            self.places.clear();
-        }
-        self.places.insert(at)
-    }
-}
-
 /// The corners of a crash point that have been tried.
 #[derive(Default)]
 pub(crate) struct Corners {
-    pub(crate) ended: Ended,
+    pub(crate) ended: ReportedEnds,
     /// How many stages are done.
     done: usize,
 }
@@ -141,7 +109,7 @@ impl<S: Subject> Worker<'_, S> {
         state: &CrashState,
         stage: Stage,
         lines: &mut ToldApart,
-        ended: &mut Ended,
+        ended: &mut ReportedEnds,
     ) -> Result<(), Stop> {
         match stage {
             _ if lines.checksummed => {}
@@ -167,7 +135,12 @@ impl<S: Subject> Worker<'_, S> {
         Ok(())
     }
 
-    fn moments(&mut self, state: &CrashState, lines: &BTreeSet<Line>, ended: &mut Ended) -> Result<(), Stop> {
+    fn moments(
+        &mut self,
+        state: &CrashState,
+        lines: &BTreeSet<Line>,
+        ended: &mut ReportedEnds,
+    ) -> Result<(), Stop> {
         let stores = |line: &Line| state.last().each_store(*line).map(|store| store.at).collect::<Vec<Seq>>();
         let moments: BTreeSet<Seq> = lines.iter().flat_map(stores).collect();
         let step = moments.len().div_ceil(MOMENTS).max(1);
@@ -187,7 +160,7 @@ impl<S: Subject> Worker<'_, S> {
         &mut self,
         state: &CrashState,
         corner: Corner,
-        ended: &mut Ended,
+        ended: &mut ReportedEnds,
     ) -> Result<(BTreeSet<Line>, bool), Stop> {
         if self.search.shared().stopped {
             return Err(Stop::Limit);

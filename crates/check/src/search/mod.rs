@@ -13,6 +13,8 @@
 //! | `unchanged` | what has not changed since the previous crash point, and need not be examined again |
 //! | `worker` | crashes the recorded run, walks the tree, runs recoveries at its unexplored ends |
 //! | `corners` | the crash states most likely to reveal bugs, which come first |
+//! | `stage` | the order in which corners are tried |
+//! | `reported_ends` | ends of recovery that were reported already |
 //! | `known_contents` | what open lines may hold, while corners of one crash state are tried |
 //! | `coping` | recoveries that read something stale, but leave the same state as if they had not |
 //! | `set_aside` | crash states whose failure is known |
@@ -44,10 +46,12 @@ mod path;
 mod plan;
 mod random;
 mod recovery_schedules;
+mod reported_ends;
 mod schedules;
 mod set_aside;
 mod shards;
 mod shared_state;
+mod stage;
 #[cfg(test)]
 mod tests;
 mod tree;

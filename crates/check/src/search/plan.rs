@@ -11,9 +11,10 @@ use rustc_hash::FxHashMap;
 
 use crate::crash::Timeline;
 use crate::schedules::Seen;
-use crate::search::corners::{Corners, Stage};
+use crate::search::corners::Corners;
 use crate::search::random::Draws;
 use crate::search::shared_state::{Settings, Stop};
+use crate::search::stage::Stage;
 use crate::search::worker::{Worker, completed};
 use crate::subject::{Error, Subject};
 

@@ -11,13 +11,13 @@ use px86::Platform;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::crash::{History, RecordKinds, ignored};
-use crate::search::corners::Stage;
 use crate::search::effects::Effects;
 use crate::search::journal::{Journal, Journaled};
 use crate::search::observer::{Incomplete, Observer};
 use crate::search::recovery_schedules::RecoverySchedules;
 use crate::search::set_aside::SetAside;
 use crate::search::shards::Shards;
+use crate::search::stage::Stage;
 use crate::search::tree::{Outcome, Tree};
 use crate::subject::{Ending, Error, Failure, Limits, RunLimits};
 

@@ -12,11 +12,11 @@ use crate::crash::{
     Content, CrashState, History, Later, Persisted, Read, Reads, RecordKinds, Revealed, Timeline, group,
     value,
 };
-use crate::search::corners::Ended as ReportedEnds;
 use crate::search::journal::two_hashes;
 use crate::search::known_contents::{Known, KnownContents, Lines};
 use crate::search::observer::{Incomplete, Recovered};
 use crate::search::path::Path;
+use crate::search::reported_ends::ReportedEnds;
 use crate::search::set_aside::View;
 use crate::search::shared_state::{Search, Stop};
 use crate::search::tree::{Diverged, Outcome, Place, ROOT, Seen};

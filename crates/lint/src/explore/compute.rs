@@ -9,7 +9,7 @@ impl Walk<'_, '_> {
     pub(super) fn computed_value(&mut self, state: &State, number: u32, op: &Op) -> Expression {
         let value = match op {
             Op::Offset { base, offset, index, within } => {
-                let address = self.offset(state, *base, *offset, index);
+                let address = self.offset(state, number, *base, *offset, index);
                 if let Some((start, bytes)) = *within {
                     let base = self.value(state, *base);
                     let scale = index.last().map_or(1, |last| last.1);
@@ -78,10 +78,24 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn offset(&mut self, state: &State, base: Operand, offset: i64, index: &[(Operand, i64)]) -> Expression {
+    fn offset(
+        &mut self,
+        state: &State,
+        number: u32,
+        base: Operand,
+        offset: i64,
+        index: &[(Operand, i64)],
+    ) -> Expression {
         let mut address = self.value(state, base);
         for (operand, scale) in index {
-            let value = self.value(state, *operand);
+            let value = match operand {
+                // Somewhere in the object, as `strchr` and `stpcpy` return.
+                Operand::Undefined if address != NOTHING => {
+                    let origin = self.origin(state, number);
+                    self.explorer.expressions.add(Form::Opaque(origin, Persistence::No))
+                }
+                _ => self.value(state, *operand),
+            };
             if value == NOTHING {
                 return NOTHING;
             }

@@ -36,10 +36,14 @@ struct BeforeFlush {
 /// one. If the path stored nothing through the computed address, as when an undo log determines what to flush, it may
 /// be the address of anything that was stored: `is_stored_to` says whether it did.
 fn is_apart(context: &Context, write: &Write, flush: Site, span: &Span, is_stored_to: bool) -> bool {
+    // A flush of more than one line that includes where the computed offset counts from may well reach it.
+    let includes_base = span.bytes().is_some_and(|(start, end)| {
+        (start..end).contains(&write.span.at.offset) && end - start > LINE_BYTES as i64
+    });
     let by_byte = write.span.at.object == span.at.object
         && span.bytes().is_some()
         && (write.span.at.element.is_none() && context.is_by_byte(span.at.element) && is_stored_to
-            || span.at.element.is_none() && context.is_by_byte(write.span.at.element));
+            || span.at.element.is_none() && context.is_by_byte(write.span.at.element) && !includes_base);
     by_byte
         || context.are_named_apart(write.site, flush)
         || context.extents.are_in_other_arrays(&write.span, span)
@@ -92,6 +96,7 @@ impl Machine {
             };
             let meets = match meets {
                 Meets::Maybe | Meets::Never if context.are_on_one_line(&write.span, &span) => Meets::Covers,
+                Meets::Maybe if context.extents.lies_in(&write.span, &span) => Meets::Covers,
                 Meets::Maybe if is_apart(context, write, site, &span, is_stored_to) => Meets::Never,
                 Meets::Maybe if write.span.is_comparable(&span) => write.cover(&span, alignment),
                 // Flushes of the first and the last byte write back everything in between, wherever that is.

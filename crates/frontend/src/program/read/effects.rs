@@ -6,6 +6,7 @@
 use crate::llvm::{Module, Value};
 use crate::meaning::{Effect, Extent, Lanes, LanesAt, Length, Manner, Returns};
 use crate::program::ir::{Arithmetic, Op, Operand};
+use crate::program::read::instruction::array_around;
 
 /// Instructions that a call becomes.
 struct Lowering<'a, 'm> {
@@ -84,7 +85,7 @@ impl Lowering<'_, '_> {
                 base: self.argument(object),
                 offset: 0,
                 index: vec![(Operand::Undefined, 1)],
-                within: None,
+                within: array_around(self.module, self.call.operand(object.into()), 1),
             },
         };
         self.push(op);

@@ -1,6 +1,6 @@
 //! Translates LLVM's instructions one by one.
 
-use crate::llvm::{Opcode, Predicate, TypeKind, Value};
+use crate::llvm::{Module, Opcode, Predicate, TypeKind, Value};
 use crate::meaning::{self, Manner};
 
 use super::reader::{Context, Reader};
@@ -222,40 +222,40 @@ impl<'m> Reader<'m> {
             && let [(_, scale)] = index[..]
             && value.operand_count() == 2
         {
-            within = self.array_around(value.operand(0), scale);
+            within = array_around(self.module, value.operand(0), scale);
         }
         Op::Offset { base, offset, index, within }
     }
+}
 
-    /// The array from which a pointer was computed, `t->text` in `t->text + n`: its offset from the pointer, and its
-    /// size. Only arrays with this element size count.
-    fn array_around(&self, pointer: Value<'m>, scale: i64) -> Option<(i64, i64)> {
-        if !pointer.is_instruction() || pointer.opcode() != Opcode::LLVMGetElementPtr {
-            return None;
-        }
-        let mut ty = pointer.gep_source_type();
-        // The array that the last index is of, and that index.
-        let mut last = None;
-        for position in 2..pointer.operand_count() {
-            let number = pointer.operand(position).as_signed();
-            if ty.kind() == TypeKind::LLVMStructTypeKind {
-                last = None;
-                ty = ty.member(number? as u32);
-            } else {
-                last = (ty.kind() == TypeKind::LLVMArrayTypeKind).then_some((ty, number));
-                ty = ty.element();
-            }
-        }
-        // A pointer to an array is a pointer to its first element.
-        let (array, number) = match ty.kind() {
-            TypeKind::LLVMArrayTypeKind => (ty, Some(0)),
-            _ => last?,
-        };
-        let (elements, number) = (array.array_length(), number?);
-        let is_element = self.module.alloc_size(array.element()) as i64 == scale;
-        let bytes = i64::try_from(elements).ok()?.checked_mul(scale)?;
-        (is_element && elements > 1).then_some((-number * scale, bytes))
+/// The array from which a pointer was computed, `t->text` in `t->text + n`: its offset from the pointer, and its
+/// size. Only arrays with this element size count.
+pub(super) fn array_around<'m>(module: &Module<'m>, pointer: Value<'m>, scale: i64) -> Option<(i64, i64)> {
+    if !pointer.is_instruction() || pointer.opcode() != Opcode::LLVMGetElementPtr {
+        return None;
     }
+    let mut ty = pointer.gep_source_type();
+    // The array that the last index is of, and that index.
+    let mut last = None;
+    for position in 2..pointer.operand_count() {
+        let number = pointer.operand(position).as_signed();
+        if ty.kind() == TypeKind::LLVMStructTypeKind {
+            last = None;
+            ty = ty.member(number? as u32);
+        } else {
+            last = (ty.kind() == TypeKind::LLVMArrayTypeKind).then_some((ty, number));
+            ty = ty.element();
+        }
+    }
+    // A pointer to an array is a pointer to its first element.
+    let (array, number) = match ty.kind() {
+        TypeKind::LLVMArrayTypeKind => (ty, Some(0)),
+        _ => last?,
+    };
+    let (elements, number) = (array.array_length(), number?);
+    let is_element = module.alloc_size(array.element()) as i64 == scale;
+    let bytes = i64::try_from(elements).ok()?.checked_mul(scale)?;
+    (is_element && elements > 1).then_some((-number * scale, bytes))
 }
 
 /// Instructions whose results are irrelevant. `va_arg` reads a list on the stack.
