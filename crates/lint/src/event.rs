@@ -34,6 +34,10 @@ pub(crate) enum Kind {
     Load {
         span: Span,
     },
+    /// Of what was stored before the length turned out to be zero: nothing was stored.
+    Empty {
+        span: Span,
+    },
     Flush {
         span: Span,
         class: Class,
@@ -110,6 +114,7 @@ impl Kind {
         match self {
             Kind::Store { span, .. }
             | Kind::Load { span }
+            | Kind::Empty { span }
             | Kind::Flush { span, .. }
             | Kind::Queue { span }
             | Kind::Log { span } => Some(span),

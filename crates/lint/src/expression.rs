@@ -360,10 +360,14 @@ impl Expressions {
         self.add(Form::Comparison(what, left, right))
     }
 
-    /// The result of comparing a failure or an object to a number, if known: both lie in a range of their own.
+    /// The result of comparing a failure, an object, a number of bits or a masked number to a number, if known: each lies
+    /// in a range of its own.
     fn compared_to(&self, what: Compare, left: Expression, number: i64) -> Option<bool> {
+        let mask = |mask| self.as_int(mask).filter(|mask| *mask >= 0);
         let (first, last) = match self.form(left) {
             Form::Failure => (LAST_ERROR + 1, -1),
+            Form::Operation(Arithmetic::Ones | Arithmetic::Zeros, ..) => (0, 64),
+            Form::Operation(Arithmetic::And, _, right) if let Some(mask) = mask(right) => (0, mask),
             _ => match self.form(self.address(left).object) {
                 // The address of an object is unknown, but not an error code. Unsigned comparison orders the two.
                 Form::Global(_)

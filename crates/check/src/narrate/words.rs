@@ -84,7 +84,7 @@ impl Narrator<'_> {
             self.names.object(self.sites, access.level, access.site, range, true)
         };
         // `n = write(...)` names what the call returns, and a file holds none of the program's variables.
-        let name = name.filter(|name| !FILES.contains(access.address) || !self.names.is_number(name));
+        let name = name.filter(|name| !FILES.contains(access.address) || !self.names.is_number(name, itself));
         let renamed = self.renamed.iter().find(|(at, _)| *at == (access.level, access.index));
         name.map(|mut name| {
             if let Some((_, text)) = renamed {

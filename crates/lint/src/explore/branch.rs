@@ -5,8 +5,9 @@ use std::rc::Rc;
 use px86::LINE_BYTES;
 
 use super::walk::{COUNTED, EXHAUSTED, State, Walk};
-use crate::event::Kind;
+use crate::event::{Kind, Site};
 use crate::expression::{Address, Expression, Form, LAST_ERROR, NOTHING, Persistence};
+use crate::span::{Length, Span};
 use crashproof_frontend::frameworks::What;
 use crashproof_frontend::program::ir::{Arithmetic, Callee, Compare, Op};
 
@@ -124,6 +125,38 @@ impl Walk<'_, '_> {
         if self.explorer.expressions.as_int(fact).is_none() {
             Rc::make_mut(&mut state.facts).insert(fact, holds);
         }
+        let computed: Vec<(Site, Span)> = state.machine.computed_lengths().collect();
+        if !computed.is_empty() {
+            let nothing = self.lengths_of_nothing(fact, holds);
+            let is_nothing =
+                |span: &Span| nothing.iter().any(|length| span.length == Length::Symbol(*length));
+            for (site, span) in computed.into_iter().filter(|(_, span)| is_nothing(span)) {
+                self.emit_at(state, Kind::Empty { span }, site);
+            }
+        }
+    }
+
+    /// Lengths that a fact makes zero: where `n > first` does not hold, a copy of `n - first` bytes has stored nothing.
+    fn lengths_of_nothing(&mut self, fact: Expression, holds: bool) -> Vec<Expression> {
+        let Form::Comparison(what, left, right) = self.explorer.expressions.form(fact) else {
+            return Vec::new();
+        };
+        let (more, less) = match (what, holds) {
+            (Compare::Eq, true) => (true, true),
+            (Compare::Gt | Compare::Above, false) => (true, false),
+            (Compare::Lt | Compare::Below, false) => (false, true),
+            _ => (false, false),
+        };
+        let all = &mut self.explorer.expressions;
+        let mut lengths = Vec::new();
+        if more {
+            lengths.push(all.difference(left, right));
+        }
+        if less {
+            lengths.push(all.difference(right, left));
+        }
+        lengths.retain(|length| all.as_int(*length).is_none());
+        lengths
     }
 
     /// The successors of a loop's head on the first visit: only those into the loop, if it has events.

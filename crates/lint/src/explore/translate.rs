@@ -38,6 +38,7 @@ impl Walk<'_, '_> {
         match &mut kind {
             Kind::Store { span, .. }
             | Kind::Load { span }
+            | Kind::Empty { span }
             | Kind::Flush { span, .. }
             | Kind::Queue { span }
             | Kind::Log { span } => {

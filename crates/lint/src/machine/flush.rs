@@ -40,10 +40,10 @@ fn is_apart(context: &Context, write: &Write, flush: Site, span: &Span, is_store
     let includes_base = span.bytes().is_some_and(|(start, end)| {
         (start..end).contains(&write.span.at.offset) && end - start > LINE_BYTES as i64
     });
+    let (stored, flushed) = (write.span.at.element, span.at.element);
     let by_byte = write.span.at.object == span.at.object
-        && span.bytes().is_some()
-        && (write.span.at.element.is_none() && context.is_by_byte(span.at.element) && is_stored_to
-            || span.at.element.is_none() && context.is_by_byte(write.span.at.element) && !includes_base);
+        && (stored.is_none() && context.is_by_byte(flushed) && is_stored_to
+            || flushed.is_none() && span.bytes().is_some() && context.is_by_byte(stored) && !includes_base);
     by_byte
         || context.are_named_apart(write.site, flush)
         || context.extents.are_in_other_arrays(&write.span, span)

@@ -334,6 +334,7 @@ impl Machine {
                 self.fence(context, site, false, false);
             }
             Kind::Log { span } => self.log(context, site, *span),
+            Kind::Empty { span } => self.writes.retain(|write| write.span != *span),
             Kind::Begin { framework } => self.begin(site, *framework),
             Kind::Commit => {
                 self.commit(context);

@@ -7,7 +7,7 @@ use super::state::{Logged, MAX_WRITES, Machine, Status, Write, stage};
 use crate::event::Site;
 use crate::expression::{Expression, Form};
 use crate::rules::{RelatedPlace, Rule};
-use crate::span::{Meets, Span};
+use crate::span::{Length, Meets, Span};
 
 impl Machine {
     pub(super) fn store(
@@ -141,6 +141,12 @@ impl Machine {
             }
             _ => true,
         }
+    }
+
+    /// What was stored whose length is computed by the program.
+    pub(crate) fn computed_lengths(&self) -> impl Iterator<Item = (Site, Span)> {
+        let computed = |write: &&Write| matches!(write.span.length, Length::Symbol(_));
+        self.writes.iter().filter(computed).map(|write| (write.site, write.span))
     }
 
     /// Objects that some path considers persistent are persistent on this one.

@@ -455,10 +455,13 @@ impl Names {
         Some((ty, within))
     }
 
-    /// Is it just a variable, and a number?
-    pub(crate) fn is_number(&self, name: &Name) -> bool {
-        let plain = |ty| matches!(self.types().get(ty).1, Type::Plain { .. });
-        name.expression.steps.is_empty() && name.ty.is_some_and(plain)
+    /// Is it just a variable, and a number? A member that a method names without `this` is none.
+    pub(crate) fn is_number(&self, name: &Name, place: &Place) -> bool {
+        let types = self.types();
+        let plain = |ty| matches!(types.get(ty).1, Type::Plain { .. });
+        name.expression.steps.is_empty()
+            && name.ty.is_some_and(plain)
+            && types.variable(&place.function, place.line, &name.expression.root).is_some()
     }
 
     /// The bytes of an object as text, according to its type.
