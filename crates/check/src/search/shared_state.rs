@@ -362,8 +362,8 @@ mod tests {
 
     #[test]
     fn once_a_recovery_did_not_end_others_have_lower_limits() {
-        let all = Limits { records: 2_000_000, cpu_seconds: 10, idle_reads: 5_000_000 };
-        let ended = |records| Work { longest: Duration::from_millis(1), records, endless: 1 };
+        let all = Limits { records: 2_000_000, cpu_seconds: 10, idle_reads: 100_000_000 };
+        let ended = |records| Work { longest: Duration::from_micros(10), records, endless: 1 };
         assert_eq!(Work { endless: 0, ..ended(10) }.limits(all, 0), all, "all have ended");
         assert_eq!(Work { endless: 3, ..Work::default() }.limits(all, 0), all, "none has ended");
         let lower = Limits { records: 100_000, cpu_seconds: 1, idle_reads: 2_000_000 };
