@@ -23,7 +23,7 @@ use crate::proc_self::Descriptor;
 use crate::session::{self, current_mode};
 use crate::system::{KeptErrno, raw_syscall};
 use crate::threads::running;
-use crate::{callers, signals};
+use crate::{callers, prefault, signals};
 
 /// Processor time in microseconds after which a child is first examined, unless children are known to take longer. It
 /// doubles each time.
@@ -135,6 +135,10 @@ fn far_more_than(longest: i64, most: u32) -> u64 {
 
 /// A child came to an end by itself, having used this much.
 pub(crate) fn note_ended(used: &libc::rusage) {
+    // Learning takes several times as long as a short recovery.
+    if prefault::child_learns() {
+        return;
+    }
     let microseconds = |time: libc::timeval| time.tv_sec * 1_000_000 + time.tv_usec;
     let took = microseconds(used.ru_utime);
     let in_all = took + microseconds(used.ru_stime);

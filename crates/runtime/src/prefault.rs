@@ -180,6 +180,11 @@ fn inherit(mapping: &Mapping, pagemap: &Descriptor, pages: &[usize]) {
     }
 }
 
+/// Does the child that was forked last learn? Asked in the parent.
+pub(crate) fn child_learns() -> bool {
+    LEARNS.load(Relaxed)
+}
+
 /// Called first when a child of the checker begins.
 pub(crate) fn start() {
     if !LEARNS.load(Relaxed) || !LEARNED.is_there() {

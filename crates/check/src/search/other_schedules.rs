@@ -185,7 +185,7 @@ impl<S: Subject> Worker<'_, S> {
         let redundant = matches!(ending, Ending::Exit(exit::REDUNDANT | exit::INFEASIBLE));
         {
             let shared = &mut *self.search.shared();
-            shared.took(ending, started.elapsed());
+            shared.took(ending, started.elapsed(), self.subject.records().len());
             shared.statistics.recoveries += u64::from(!redundant);
             let schedules = &mut shared.recovery_schedules;
             schedules.timed_out |= steps.timed_out;

@@ -142,6 +142,7 @@ struct Share<'p, 'a> {
 impl Share<'_, '_> {
     /// Does the work of a round at all crash points; returns whether another round may follow.
     fn round<S: Subject>(&mut self, worker: &mut Worker<S>, work: Work) -> Result<bool, Error> {
+        worker.set_aside.tries_corners(matches!(work, Work::Corners(_)));
         let result = worker.at_crash_points(|worker, timeline, point| {
             if let Some(before) = worker.unrecoverable_at.take() {
                 worker.search.observer.next_crash_point(before, timeline.at);

@@ -117,9 +117,41 @@ pub(crate) struct Shared {
     pub(crate) dropped: bool,
     /// Recoveries run by other shards, or earlier.
     pub(crate) known_before: u64,
-    /// The longest time of a recovery that ended, and the number that did not end.
+    work: Work,
+}
+
+/// How much recoveries do.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    /// The longest time and the most records of those that ended.
     longest: Duration,
+    records: u64,
+    /// The number of those that did not end.
     endless: u64,
+}
+
+/// If some recoveries have not ended, one that does so many times as much as any that did, and twice as much as the
+/// recorded run, does not end, either.
+const FAR_MORE: u32 = 100;
+/// Less than this proves nothing: records, and reads in a row that bring nothing new.
+const FEWEST_RECORDS: u64 = 100_000;
+const FEWEST_READS: u128 = 2_000_000;
+
+impl Work {
+    /// The limits of the next recovery of a run with so many records.
+    fn limits(&self, limits: Limits, recorded: usize) -> Limits {
+        if self.endless == 0 || self.longest.is_zero() {
+            return limits;
+        }
+        let far_more = self.longest * FAR_MORE;
+        let seconds = far_more.as_secs().clamp(1, 600) as u32;
+        let cpu_seconds = if limits.cpu_seconds == 0 { 0 } else { limits.cpu_seconds.min(seconds) };
+        // A read takes more than a nanosecond.
+        let idle_reads =
+            far_more.as_nanos().clamp(FEWEST_READS, u128::from(limits.idle_reads).max(FEWEST_READS)) as u64;
+        let records = (self.records * u64::from(FAR_MORE)).max(2 * recorded as u64).max(FEWEST_RECORDS);
+        Limits { cpu_seconds, idle_reads, records: records.min(limits.records) }
+    }
 }
 
 /// Coverage where limits were hit.
@@ -155,12 +187,13 @@ impl Shared {
         self.set_aside = SetAside::default();
     }
 
-    /// A recovery took this long.
-    pub(crate) fn took(&mut self, ending: Ending, time: Duration) {
+    /// A recovery took this long, and made so many records.
+    pub(crate) fn took(&mut self, ending: Ending, time: Duration, records: usize) {
+        let work = &mut self.work;
         if Failure::of(ending) == Some(Failure::Endless) {
-            self.endless += 1;
+            work.endless += 1;
         } else {
-            self.longest = self.longest.max(time);
+            (work.longest, work.records) = (work.longest.max(time), work.records.max(records as u64));
         }
     }
 
@@ -281,16 +314,7 @@ impl<'a> Search<'a> {
     /// assumed endless, too.
     pub(crate) fn recovery_limits(&self, records: usize) -> Limits {
         let limits = self.settings.limits.recovery(records);
-        let shared = self.shared();
-        if shared.endless == 0 || shared.longest.is_zero() {
-            return limits;
-        }
-        let far_more = shared.longest * 100;
-        let seconds = far_more.as_secs().clamp(1, 600) as u32;
-        let cpu_seconds = if limits.cpu_seconds == 0 { 0 } else { limits.cpu_seconds.min(seconds) };
-        // A read takes more than a nanosecond.
-        let reads = far_more.as_nanos().clamp(2_000_000, u128::from(limits.idle_reads)) as u64;
-        Limits { cpu_seconds, idle_reads: reads, ..limits }
+        self.shared().work.limits(limits, records)
     }
 
     /// Ends the search for all workers.
@@ -329,5 +353,25 @@ impl<'a> Search<'a> {
         let mut shared = self.shared();
         shared.statistics.checksummed += &contents;
         *shared.checksums.entry(site).or_default() += contents;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn once_a_recovery_did_not_end_others_have_lower_limits() {
+        let all = Limits { records: 2_000_000, cpu_seconds: 10, idle_reads: 100_000_000 };
+        let ended = |records| Work { longest: Duration::from_micros(10), records, endless: 1 };
+        assert_eq!(Work { endless: 0, ..ended(10) }.limits(all, 0), all, "all have ended");
+        assert_eq!(Work { endless: 3, ..Work::default() }.limits(all, 0), all, "none has ended");
+        let lower = Limits { records: 100_000, cpu_seconds: 1, idle_reads: 2_000_000 };
+        assert_eq!(ended(10).limits(all, 500), lower);
+        assert_eq!(ended(10).limits(all, 300_000).records, 600_000, "far more than the run");
+        assert_eq!(ended(5_000).limits(all, 0).records, 500_000, "far more than any that ended");
+        assert_eq!(ended(1_000_000).limits(all, 0).records, all.records, "never more than without");
+        let debugged = Limits { cpu_seconds: 0, ..all };
+        assert_eq!(ended(10).limits(debugged, 0).cpu_seconds, 0, "not bounded");
     }
 }

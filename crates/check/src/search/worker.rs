@@ -735,7 +735,7 @@ impl<'a, S: Subject> Worker<'a, S> {
             ended = self.run_once(&run, patches)?;
         }
         let Ended { ending, threads, waits_for, .. } = ended;
-        self.search.shared().took(ending, started.elapsed());
+        self.search.shared().took(ending, started.elapsed(), self.subject.records().len());
         let too_long = decided && ending == Ending::Exit(exit::TOO_MANY_STEPS);
         self.search.shared().recovery_schedules.too_long |= too_long;
         let ending = if too_long { Ending::Exit(0) } else { ending };
