@@ -308,6 +308,7 @@ impl Check<'_> {
         self.vacuous = false;
         self.options.environment.get_or_init(|| subject.environment());
         self.look_at(seed, recorded);
+        self.judging.set_name_versions(subject.name_versions());
         let started = Instant::now();
         self.recovering_with(subject, recovering, recorded, |check, subject| {
             check.explore(subject, recorded, schedule)
