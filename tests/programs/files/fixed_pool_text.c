@@ -3,6 +3,7 @@
 //@ args: {dir}/pool
 //@ lint: skip (what is flushed with everything else is not its business)
 //@ prove: skip (prove has no addresses of its own for files)
+//@ variant all:
 //@ check: clean
 //@ variant name: -DNAME
 //@ check: recovery-fails at name
