@@ -229,3 +229,37 @@ fn part(file: &Known, from: u64, bytes: u64) -> String {
 fn size(word: u64) -> u64 {
     word & ((1 << PmFile::EXTENT_AT) - 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crashproof_protocol::MAX_PATH;
+
+    fn change(version: u64, before: u64, names: [(u64, &str); 2]) -> NameChange {
+        let names = names.map(|(file, path)| {
+            let mut bytes = [0; MAX_PATH];
+            bytes[..path.len()].copy_from_slice(path.as_bytes());
+            (file, bytes)
+        });
+        NameChange { version, before, names }
+    }
+
+    #[test]
+    fn versions_differ_in_the_names_that_were_looked_up() {
+        let created = change(3, 0, [(1, "/d/pool"), (0, "")]);
+        let scratch = change(5, 3, [(2, "/d/scratch"), (0, "")]);
+        let removed = change(7, 5, [(0, "/d/scratch"), (0, "")]);
+        let renamed = change(9, 7, [(0, "/d/pool"), (1, "/d/kept")]);
+        let versions = NameVersions::new(&[created, scratch, removed, renamed]);
+        let (pool, scratch) = (name_key(b"/d/pool"), name_key(b"/d/scratch"));
+        assert!(versions.differ(0, 3, &[pool]) && !versions.differ(0, 3, &[scratch]));
+        assert!(!versions.differ(3, 5, &[pool]) && !versions.differ(3, 7, &[pool]));
+        assert!(versions.differ(5, 7, &[scratch]) && versions.differ(3, 9, &[pool]));
+        assert!(versions.differ(3, 9, &[name_key(b"/d/kept")]));
+        // All names of a directory, and what is no version.
+        assert!(versions.differ(3, 5, &[0]) && versions.differ(3, 4, &[]));
+        assert_eq!(versions.latest_seen(7, &[pool]), Some(3));
+        assert_eq!(versions.latest_seen(9, &[pool]), Some(9));
+        assert_eq!(versions.latest_seen(3, &[scratch]), None);
+    }
+}
