@@ -117,6 +117,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(not(debug_assertions), ignore = "only looked at with debug assertions")]
     #[should_panic(expected = "used while in use")]
     fn is_not_entered_twice() {
         static CELL: RunningThreadCell<u32> = RunningThreadCell::new(0);
