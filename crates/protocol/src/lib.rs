@@ -229,6 +229,15 @@ pub struct NameChange {
     pub names: [(u64, [u8; MAX_PATH]); 2],
 }
 
+/// A key of a path, for [`record::NAME`]; never 0.
+#[must_use]
+pub fn name_key(path: &[u8]) -> u64 {
+    let hash = path.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    hash | 1
+}
+
 /// The table of files.
 #[repr(C)]
 pub struct Tables {
@@ -303,6 +312,9 @@ pub mod record {
     pub const TOLERATE_BEGIN: u8 = 81;
     /// They end.
     pub const TOLERATE_END: u8 = 82;
+    /// What the program does depends on whether a name exists: `value` is the name's [`name_key`](super::name_key), or
+    /// 0 for all names of a directory. Only for names that changed before the crash.
+    pub const NAME: u8 = 91;
 }
 
 /// Numbers for places without a site: where the program calls an interposed function.
@@ -724,6 +736,9 @@ pub mod reason {
     /// The handler of a timer's signal touched PM.
     pub const HANDLER: u64 = 21;
 
+    /// It uses System V semaphores or message queues, which would outlive a recovery.
+    pub const SYSTEM_V: u64 = 33;
+
     /// Those after which persistent memory may hold unrecorded data.
     pub const UNSEEN_CONTENT: &[u64] = &[
         FORK,
@@ -780,6 +795,10 @@ pub mod reason {
             }
             THREADS_OF_CHILD => {
                 "a process with threads forked, or a forked process created threads: they are not followed"
+            }
+            SYSTEM_V => {
+                "it uses System V semaphores or message queues with a key (semget, msgget): a recovery finds those of the \
+                 previous one, as it would not after a power failure"
             }
             WRITTEN_RAW => {
                 "a file on the PM path was written by system calls of its own, not through the C library: that is not followed"

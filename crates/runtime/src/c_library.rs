@@ -13,6 +13,7 @@ mod lists;
 pub(crate) mod memory;
 pub(crate) mod processors;
 pub(crate) mod results;
+mod segments;
 mod status;
 mod streams;
 mod strings;

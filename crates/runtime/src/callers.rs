@@ -15,6 +15,7 @@ use crashproof_protocol::abi::Site;
 use crashproof_protocol::{LateModule, VERIFYING_LIBRARIES, caller};
 
 use crate::cell::RunningThreadCell;
+use crate::system::{own_process, own_thread};
 use crate::{modules, session};
 
 /// The upper half of a value that stands in for a pointer to a site; no valid pointer looks like that.
@@ -29,6 +30,48 @@ struct Code {
     instrumented: bool,
     /// See [`VERIFYING_LIBRARIES`].
     verifies: bool,
+    origin: Origin,
+}
+
+/// Where a module comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// The program, or a library of its own.
+    Program,
+    /// The library of C++, whose strings and containers allocate on behalf of the program.
+    CppLibrary,
+    /// What every system has, and what keeps volatile state of its own.
+    System,
+}
+
+/// The beginnings of the file names of [`Origin::System`].
+const SYSTEM: &[&str] = &[
+    "libc.",
+    "libc-",
+    "ld-linux",
+    "linux-vdso",
+    "libm.",
+    "libgcc_s.",
+    "libpthread",
+    "libdl.",
+    "librt.",
+    "libpmem",
+    "libndctl",
+    "libdaxctl",
+    "libcrashproof_runtime",
+    "libasan",
+    "libubsan",
+];
+
+impl Origin {
+    fn of(file: &[u8]) -> Origin {
+        let begins = |names: &[&str]| names.iter().any(|name| file.starts_with(name.as_bytes()));
+        match () {
+            () if begins(&["libstdc++.", "libc++."]) => Origin::CppLibrary,
+            () if begins(SYSTEM) => Origin::System,
+            () => Origin::Program,
+        }
+    }
 }
 
 impl Code {
@@ -36,7 +79,8 @@ impl Code {
         let instrumented = modules::is_instrumented(begin as *const c_void);
         let file = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let verifies = VERIFYING_LIBRARIES.iter().any(|library| file.starts_with(library.as_bytes()));
-        Code { base, begin, end, instrumented, verifies: verifies && !instrumented }
+        let origin = if instrumented { Origin::Program } else { Origin::of(file) };
+        Code { base, begin, end, instrumented, verifies: verifies && !instrumented, origin }
     }
 
     fn contains(&self, address: usize) -> bool {
@@ -52,7 +96,8 @@ struct Loaded {
 }
 
 static LOADED: RunningThreadCell<Loaded> = RunningThreadCell::new(Loaded {
-    code: [Code { base: 0, begin: 0, end: 0, instrumented: false, verifies: false }; caller::MODULES],
+    code: [Code { base: 0, begin: 0, end: 0, instrumented: false, verifies: false, origin: Origin::System };
+        caller::MODULES],
     count: 0,
     early: 0,
 });
@@ -65,12 +110,24 @@ fn code_at(address: usize) -> Option<(usize, Code)> {
     })
 }
 
+/// An address in the program's `main`; 0 if unknown.
+static MAIN: AtomicUsize = AtomicUsize::new(0);
+
+/// Records where the program's `main` is.
+pub(crate) fn note_main(main: usize) {
+    // Of an instruction there; sites are those of return addresses.
+    MAIN.store(main + 1, Relaxed);
+}
+
 /// What the functions of `access` take as the site of a call.
 pub(crate) fn site(return_address: usize) -> *const Site {
     // The runtime may call its own functions on behalf of a call of the program's.
     let return_address = match CALL.get() {
-        call if call != 0 && is_in_runtime(return_address) => call,
-        _ => return_address,
+        _ if !is_in_runtime(return_address) => return_address,
+        // The last call of a function need not return to it (`return fsync(file)`), but to its caller, which for `main`
+        // is the runtime.
+        0 if own_thread() == own_process() => MAIN.load(Relaxed),
+        call => call,
     };
     // The return address is that of the next instruction.
     code_at(return_address)
@@ -160,6 +217,24 @@ pub(crate) fn is_in_runtime(instruction: usize) -> bool {
 /// Is the caller with this return address instrumented?
 pub(crate) fn is_instrumented(return_address: usize) -> bool {
     code_at(return_address).is_some_and(|(_, code)| code.instrumented)
+}
+
+/// Is the caller with this return address the program or a library of its own?
+pub(crate) fn is_of_program(return_address: usize) -> bool {
+    code_at(return_address).is_some_and(|(_, code)| code.origin == Origin::Program)
+}
+
+/// Is it the library of C++?
+pub(crate) fn is_of_cpp_library(return_address: usize) -> bool {
+    code_at(return_address).is_some_and(|(_, code)| code.origin == Origin::CppLibrary)
+}
+
+/// Is it a call from the program or a library of its own?
+pub(crate) fn is_site_of_program(site: *const Site) -> bool {
+    let Some((module, _)) = number(site as usize).and_then(caller::place) else { return false };
+    LOADED.with(|loaded| {
+        loaded.code[..loaded.count].get(module).is_some_and(|code| code.origin == Origin::Program)
+    })
 }
 
 /// Is it a call from a library that verifies what it copies? See [`VERIFYING_LIBRARIES`].

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_long};
 
 use crashproof_protocol::abi::Site;
-use crashproof_protocol::{FACTS, MADE_DIRECTORY, PmFile, fact, reason, record};
+use crashproof_protocol::{FACTS, MADE_DIRECTORY, PmFile, fact, name_key, reason, record};
 use px86::{Kind, LINE_BYTES};
 
 use crate::cell::RunningThreadCell;
@@ -206,6 +206,7 @@ fn is_there(path: &[u8], made: bool, site: *const Site) -> bool {
             return None;
         }
         look_into(directory, site);
+        observe_name(path, site);
         DIRECTORIES.with(|known| known.get(&directory).and_then(|it| it.get(path)))
     });
     changed.map_or(!made, |it| it.is_some())
@@ -273,8 +274,45 @@ pub(crate) fn is_base(entry: &PmFile) -> bool {
     entry.key == base_key(entry.path())
 }
 
+/// The names whose lookups were recorded.
+static OBSERVED: RunningThreadCell<BTreeSet<u64>> = RunningThreadCell::new(BTreeSet::new());
+/// Do lookups not count, because the program does the same whatever they find?
+static UNOBSERVED: RunningThreadCell<bool> = RunningThreadCell::new(false);
+
+/// While this is held, the program does not learn whether a name exists.
+pub(crate) struct Unobserved(bool);
+
+impl Unobserved {
+    pub(crate) fn new() -> Unobserved {
+        let before = UNOBSERVED.get();
+        UNOBSERVED.set(true);
+        Unobserved(before)
+    }
+}
+
+impl Drop for Unobserved {
+    fn drop(&mut self) {
+        UNOBSERVED.set(self.0);
+    }
+}
+
+/// Records that what follows may depend on whether a name exists; 0 for all names.
+fn observe(key: u64, site: *const Site) {
+    if !UNOBSERVED.get() && OBSERVED.with(|observed| observed.insert(key)) {
+        note(record::NAME, 0, key, site);
+    }
+}
+
+/// The same for the name of a path.
+fn observe_name(path: &[u8], site: *const Site) {
+    if may_have_changed(path) {
+        observe(name_key(path), site);
+    }
+}
+
 /// The file that a path currently names.
 pub(crate) fn lookup(path: &[u8], site: *const Site) -> Option<File> {
+    observe_name(path, site);
     let directory = directory(parent(path), site)?;
     look_into(directory, site);
     let changed = DIRECTORIES.with(|known| known.get(&directory).and_then(|it| it.get(path)));
@@ -370,6 +408,7 @@ pub(crate) fn rename(from: &[u8], to: &[u8], file: File, site: *const Site) {
 pub(crate) fn changed_names(path: &[u8], site: *const Site) -> Vec<(Vec<u8>, bool)> {
     let Some(directory) = known_directory(path) else { return Vec::new() };
     look_into(directory, site);
+    observe(0, site);
     DIRECTORIES.with(|known| {
         let names = known.get(&directory).map(Directory::names).into_iter().flatten();
         names.map(|(path, file)| (path.to_vec(), file.is_some())).collect()

@@ -224,7 +224,12 @@ fn open_followed(path: &[u8], flags: c_int, site: *const Site) -> c_int {
         return fail(libc::ENOENT);
     }
     let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
-    let file = match facts::lookup(path, site) {
+    // An empty file, whether there was one or not.
+    let creates = flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT;
+    let unobserved = (creates && flags & libc::O_TRUNC != 0 && writes).then(facts::Unobserved::new);
+    let found = facts::lookup(path, site);
+    drop(unobserved);
+    let file = match found {
         Some(_) if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 => return fail(libc::EEXIST),
         Some(file) => {
             let is_base = session::files(|tables| facts::is_base(&tables.files[file.0]));
@@ -318,7 +323,11 @@ pub(crate) unsafe fn resize_named(name: *const c_char, size: i64, site: *const S
 pub(crate) unsafe fn remove(directory: c_int, name: *const c_char, site: *const Site) -> Option<c_int> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     let path = unsafe { followed_path(directory, name, true, site) }?;
-    if facts::lookup(&path, site).is_none() {
+    // Afterwards the name is gone, whether it was there or not.
+    let unobserved = facts::Unobserved::new();
+    let found = facts::lookup(&path, site);
+    drop(unobserved);
+    if found.is_none() {
         return Some(fail(libc::ENOENT));
     }
     facts::remove(&path, site);

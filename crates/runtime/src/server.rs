@@ -19,8 +19,8 @@ use crate::session::{ENVIRONMENT_NAME, control, under_checker};
 use crate::system::{errno, give_up, raw_syscall};
 use crate::threads::turns;
 use crate::{
-    clone, direct_end, endless, faults, follow, globals, modules, own_memory, prefault, process, raw, real,
-    session, settled, sites, stacks,
+    callers, clone, direct_end, endless, faults, follow, globals, modules, own_memory, prefault, process,
+    raw, real, session, settled, sites, stacks,
 };
 
 /// [`fd::INPUT`] as a path.
@@ -62,6 +62,7 @@ unsafe extern "C" fn __libc_start_main(
 ) -> c_int {
     static REAL: Real = Real::new("__libc_start_main\0", None);
     PROGRAM_MAIN.set(Some(main));
+    callers::note_main(main as *const () as usize);
     // SAFETY: the symbol has this type; the arguments are those of program start.
     unsafe {
         let real: StartMain = std::mem::transmute(REAL.get());

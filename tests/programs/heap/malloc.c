@@ -70,7 +70,7 @@ int main(void) {
   free(aligned);
   push(5);
   push(6);
-  char *copy = strdup("volatile"); // allocated by the C library for the program: not instrumented
+  char *copy = strdup("copied"); // allocated by the C library for the program
   free(copy);
   return 0;
 }

@@ -1,13 +1,13 @@
-// With --pm-heap, what C++ code allocates with new is persistent too; exceptions and streams stay volatile.
+// With --pm-heap, what C++ code allocates with new is persistent too, and so is the text of streams; exceptions stay volatile.
 //@ flags check: --pm-heap
 //@ lint: skip (lint has no --pm-heap)
 //@ prove: skip (prove has no --pm-heap)
 //@ variant good: -DGOOD
 //@ check: clean
-//@ figures: 4 crash points, 2 recoveries
+//@ figures: 5 crash points, 2 recoveries
 //@ variant plain:
 //@ check: fails at LOST
-//@ figures: 3 crash points, 3 recoveries
+//@ figures: 4 crash points, 3 recoveries
 #include <crashproof.h>
 #include <memory>
 #include <new>

@@ -21,7 +21,7 @@ mod timeline;
 pub(crate) use history::{History, bits};
 pub(crate) use kinds::RecordKinds;
 pub(crate) use layout::Layouts;
-pub(crate) use reads::{Read, Reads, had_read, ignored};
+pub(crate) use reads::{Read, Reads, had_read, ignored, names_looked_up};
 pub(crate) use state::{
     Chosen, Content, CrashState, Later, Persisted, Revealed, agree, apply, group, survive, value,
 };

@@ -56,6 +56,15 @@ pub(crate) fn ignored(records: &[Record]) -> Vec<u32> {
     ignored
 }
 
+/// The keys of the names that a recovery looked up, in order.
+pub(crate) fn names_looked_up(records: &[Record]) -> Vec<u64> {
+    let names = records.iter().filter(|next| next.kind() == record::NAME);
+    let mut keys: Vec<u64> = names.map(|next| next.value).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
 /// What a recovery had read when it crashed after these records, as far as that counts for robustness. `reads` is
 /// everything the complete recovery would have read.
 pub(crate) fn had_read(records: &[Record], reads: &Reads, ignored: &[u32]) -> Reads {

@@ -171,7 +171,7 @@ pub(crate) fn check_subject<S: Subject>(
     }
     let (findings, violations) = without_unseen(findings, violations, &mut found.incomplete);
     if vacuous && findings.is_empty() {
-        found.incomplete.push(used.nothing_persistent(options));
+        found.incomplete.push(used.nothing_persistent());
     }
     // Reads of recoveries run by an earlier check are no longer known.
     let ran_all = shared.statistics.recoveries > 0 && shared.known_before == 0;
@@ -308,6 +308,7 @@ impl Check<'_> {
         self.vacuous = false;
         self.options.environment.get_or_init(|| subject.environment());
         self.look_at(seed, recorded);
+        self.judging.set_name_versions(subject.name_versions());
         let started = Instant::now();
         self.recovering_with(subject, recovering, recorded, |check, subject| {
             check.explore(subject, recorded, schedule)

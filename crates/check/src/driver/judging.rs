@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crashproof_findings::{Place, is_of_others};
 use crashproof_protocol::steps::{Actor, Note};
@@ -18,12 +18,13 @@ use crate::driver::token::Token;
 use crate::judge::{
     Facts, FailedRecovery, FailureRank, Harmless, Key, Minimality, PersistencyRace, Race, Rank, Redundant,
     RedundantWork, Suppression, TraceViolation, Unrecoverable, Violation, VolatilePointer, Words, followed,
-    is_of_lock, join_by_cause, persistency_races, tells, violations, with_other_reads,
+    is_of_lock, join_by_cause, persistency_races, tells, violations, volatile_from, with_other_reads,
 };
 use crate::narrate::{self, Consequence, Names, Narrator, Stacks, event_diagram, missing_flush, untracked};
 use crate::search::{self, Incomplete, Judgement, MAX_RUNS, Observer, Recovered, Stop, Worker};
 use crate::subject::{
-    AllSites, Ending, Error, Failure, FileNames, Schedule, Subject, fault, in_user_code, same_place,
+    AllSites, Ending, Error, Failure, FileNames, NameVersions, Schedule, Subject, fault, in_user_code,
+    same_place,
 };
 
 /// Missing flushes by the execution and site after which the flush is missing, each with its rank.
@@ -52,6 +53,9 @@ pub(crate) struct Judging<'a> {
     pub(crate) sites: AllSites,
     pub(crate) names: Names,
     files: OnceLock<FileNames>,
+    name_versions: Mutex<Arc<NameVersions>>,
+    /// Where the program's volatile memory begins.
+    volatile_from: u64,
     harmless: Harmless,
     found: Mutex<Found>,
     /// The decisions of the run being examined, and the places of its records in it.
@@ -84,6 +88,8 @@ impl<'a> Judging<'a> {
             sites,
             names,
             files: OnceLock::new(),
+            name_versions: Mutex::default(),
+            volatile_from: volatile_from(&options.program),
             harmless,
             found: Mutex::default(),
             decided: Mutex::default(),
@@ -131,6 +137,11 @@ impl<'a> Judging<'a> {
     /// Sets the persistent files, for messages.
     pub(crate) fn set_files(&self, files: FileNames) {
         let _ = self.files.set(files);
+    }
+
+    /// Sets the names of files that the runs examined from here on changed.
+    pub(crate) fn set_name_versions(&self, versions: NameVersions) {
+        *self.name_versions.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(versions);
     }
 
     /// Sets the decisions of the run examined from here on; its records are in the order of `places`.
@@ -262,7 +273,8 @@ impl<'a> Judging<'a> {
         if !self.options.robust {
             return Vec::new();
         }
-        let mut violations = violations(recovered, &self.sites);
+        let names = self.name_versions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut violations = violations(recovered, &self.sites, &names);
         violations.retain(|violation| !self.is_lost_lock(recovered.state, violation));
         violations.retain(|violation| !self.is_suppressed(recovered.state, violation));
         violations
@@ -361,8 +373,8 @@ impl<'a> Judging<'a> {
         let mut facts = Facts::of(recovered, cause);
         let first_lost = facts.lost.first().map(|access| (access.level, access.site));
         let lost = flush_after.or(first_lost);
-        let pointer =
-            fault::address(&outcome.output).and_then(|address| followed(recovered, &failure, address));
+        let pointer = fault::address(&outcome.output)
+            .and_then(|address| followed(recovered, &failure, address, self.volatile_from));
         if let Some((index, store)) = pointer {
             let read = &recovered.reads[index];
             let place = self.sites.of_recovery().get(read.site).clone();

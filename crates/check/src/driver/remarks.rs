@@ -136,7 +136,6 @@ pub(super) struct Used {
     /// Files that it maps outside the PM path, with the option that includes each.
     mapped_outside: Vec<String>,
     written_outside: Option<PathBuf>,
-    is_rebuilt: bool,
     pub(super) uses_files: bool,
     pub(super) files: FileNames,
 }
@@ -150,24 +149,19 @@ impl Used {
         Self {
             mapped_outside: subject.mapped_outside().and_then(hint).into_iter().collect(),
             written_outside: subject.written_outside(),
-            is_rebuilt: subject.is_rebuilt(),
             uses_files: subject.uses_files(),
             files: recovering.unwrap_or(subject).file_names(),
         }
     }
 
     /// Says that no persistent memory was found, and what would have counted.
-    pub(super) fn nothing_persistent(&self, options: &Options) -> String {
+    pub(super) fn nothing_persistent(&self) -> String {
         let mut nothing = no_persistent_memory(PERSISTENT_MEMORY, &self.mapped_outside);
         if let Some(name) = self.written_outside.as_deref().and_then(std::path::Path::file_name) {
             let name = name.display();
             nothing += &format!(
                 "; the program writes `{name}`: --medium disk checks what survives of its files on a disk"
             );
-        }
-        if options.pm_heap && !self.is_rebuilt {
-            nothing += "; --pm-heap makes persistent what rebuilt code allocates, and the program was not rebuilt: build it \
-                        with CC=\"crashproof cc\"";
         }
         nothing
     }

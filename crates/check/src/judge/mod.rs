@@ -64,5 +64,5 @@ pub(crate) use unrecoverable::Unrecoverable;
 pub(crate) use violation::Rank;
 pub use violation::{Flushed, Saw, Violation, Window};
 pub use volatile::VolatilePointer;
-pub(crate) use volatile::followed;
+pub(crate) use volatile::{followed, volatile_from};
 pub(crate) use words::Words;

@@ -12,6 +12,7 @@
 //! Not considered: stores still in a buffer at the crash. They are lost, too, but a later crash of the same run, once
 //! they have reached the cache, shows the same violation.
 
+use crashproof_protocol::{FACTS, Record};
 use px86::LINE_BYTES;
 use px86::Line;
 use px86::storage::CachedStore;
@@ -21,7 +22,7 @@ use px86::robust::{Candidate, Survivors};
 
 use crate::crash::{CrashState, MAX_CRASHES, Read, Revealed, apply, bits, group};
 use crate::search::Recovered;
-use crate::subject::{AllSites, Bytes};
+use crate::subject::{AllSites, Bytes, NameVersions};
 
 /// A robustness violation, its stores by their positions in the trace.
 #[derive(Clone, Debug)]
@@ -67,6 +68,7 @@ struct Loss {
 struct Judge<'a> {
     recovered: &'a Recovered<'a>,
     sites: &'a AllSites,
+    names: &'a NameVersions,
     state: &'a CrashState<'a>,
     /// What was read after each crash, with the number of crashes before it.
     reads: Vec<(usize, Read)>,
@@ -74,7 +76,11 @@ struct Judge<'a> {
 }
 
 /// All violations that recovery's reads show, or could show.
-pub(crate) fn violations(recovered: &Recovered, sites: &AllSites) -> Vec<TraceViolation> {
+pub(crate) fn violations(
+    recovered: &Recovered,
+    sites: &AllSites,
+    names: &NameVersions,
+) -> Vec<TraceViolation> {
     let state = recovered.state;
     if state.is_obviously_robust() {
         return Vec::new();
@@ -88,7 +94,7 @@ pub(crate) fn violations(recovered: &Recovered, sites: &AllSites) -> Vec<TraceVi
     let counts = |index: usize| recovered.outcome.ignored.binary_search(&(index as u32)).is_err();
     let numbered = recovered.reads.iter().enumerate().filter(|(index, _)| counts(*index));
     all.extend(numbered.map(|(_, read)| (state.crashes(), *read)));
-    Judge { recovered, sites, state, reads: all, lines: FxHashMap::default() }.judge()
+    Judge { recovered, sites, names, state, reads: all, lines: FxHashMap::default() }.judge()
 }
 
 /// Calls `judge` for each value that a read of this recovery could also have had, so that all of them are examined
@@ -203,7 +209,11 @@ impl Judge<'_> {
                 for (index, store) in open.stores[level].iter().enumerate() {
                     let bytes = bits_of(line, store) & wanted;
                     let lost = |(covered, kept): (&u64, &u32)| index as u32 >= *kept && bytes & !covered != 0;
-                    if bytes != 0 && least.iter().any(lost) && !self.is_tolerated(level, store.tag) {
+                    if bytes != 0
+                        && least.iter().any(lost)
+                        && !self.is_tolerated(level, store.tag)
+                        && self.sees_names(*crashes, read, store)
+                    {
                         losses.push(Loss { level, store: *store, line, read: number });
                     }
                 }
@@ -227,6 +237,32 @@ impl Judge<'_> {
             certain.chain(kept).for_each(|store| covered |= bits_of(line, store));
         }
         covered
+    }
+
+    /// Would the read have returned something else had this store persisted, as far as recovery can tell? A directory's
+    /// names are one word, of which it looks up some.
+    fn sees_names(&self, crashes: usize, read: &Read, store: &CachedStore) -> bool {
+        let (read, stored) = (read.value, store.event.value);
+        crashes < self.state.crashes()
+            || !FACTS.contains(store.event.address)
+            || !(self.names.has(read) || self.names.has(stored))
+            || self.names.differ(read, stored, &self.recovered.outcome.names)
+    }
+
+    /// Replaces a change of a directory's names that recovery cannot tell by the latest one before it that it can.
+    fn latest_seen(&self, level: usize, crashes: usize, store: u32) -> Option<u32> {
+        let records = self.state.records(level);
+        let change = &records[store as usize];
+        if crashes < self.state.crashes()
+            || !FACTS.contains(change.address())
+            || !self.names.has(change.value)
+        {
+            return Some(store);
+        }
+        let version = self.names.latest_seen(change.value, &self.recovered.outcome.names)?;
+        let makes = |record: &Record| record.address() == change.address() && record.value == version;
+        let earlier = records[..=store as usize].iter().rposition(makes)?;
+        Some(earlier as u32)
     }
 
     fn is_tolerated(&self, level: usize, store: u32) -> bool {
@@ -309,7 +345,8 @@ impl Judge<'_> {
                 }
             }
             self.sources(level, *crashes, read, &mut found);
-            survivors.extend(found.in_order.iter().map(|store| (*store, line, number)));
+            let seen = found.in_order.iter().filter_map(|store| self.latest_seen(level, *crashes, *store));
+            survivors.extend(seen.map(|store| (store, line, number)));
         }
         survivors
     }

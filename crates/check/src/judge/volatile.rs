@@ -3,6 +3,8 @@
 //! Recovery runs in another placement than the recorded run (see `subject::placement`), so such a pointer leads it to
 //! unmapped or unrelated memory. The address of the crash reveals which value it read was the pointer.
 
+use std::path::Path;
+
 use crashproof_findings::Place;
 use crashproof_protocol::Record;
 use crashproof_protocol::abi::is_pm;
@@ -10,12 +12,19 @@ use px86::Kind;
 
 use crate::judge::access::Access;
 use crate::search::Recovered;
-use crate::subject::Failure;
+use crate::subject::{Failure, is_low};
 
 /// How far from the target of a pointer a program may access: members of an object, entries of a table.
 const REACH: u64 = 1 << 16;
-/// Plausible pointers: neither small numbers nor addresses that no process can map.
-const ADDRESSES: std::ops::Range<u64> = 1 << 20..1 << 47;
+/// No process can map what is above.
+const END: u64 = 1 << 47;
+
+/// Where a program's volatile memory begins. What is smaller is a number, such as an offset, that recovery takes for a
+/// pointer because what belongs to it is lost.
+#[must_use]
+pub(crate) fn volatile_from(program: &Path) -> u64 {
+    if is_low(program) { 1 << 20 } else { 1 << 32 }
+}
 
 /// A pointer to volatile memory that recovery followed.
 #[derive(Clone, Debug)]
@@ -36,8 +45,14 @@ fn is_usual(value: u64) -> bool {
 }
 
 /// The pointer that led recovery to where it crashed: its place in the reads, and the store that wrote it.
-pub(crate) fn followed(recovered: &Recovered, failure: &Failure, crashed_at: u64) -> Option<(usize, Access)> {
-    let is_pointer = |value: u64| ADDRESSES.contains(&value) && !is_pm(value);
+/// `from` is where volatile memory begins.
+pub(crate) fn followed(
+    recovered: &Recovered,
+    failure: &Failure,
+    crashed_at: u64,
+    from: u64,
+) -> Option<(usize, Access)> {
+    let is_pointer = |value: u64| (from..END).contains(&value) && !is_pm(value);
     let leads_there =
         |value: u64| is_pointer(value) && crashed_at.wrapping_sub(value).wrapping_add(REACH) < 2 * REACH;
     // The last candidate: memory reached through an earlier one may have led here, too.

@@ -4,6 +4,7 @@
 
 use crashproof_findings::{Cause as CauseText, Place, Related, Role};
 use crashproof_protocol::FILES;
+use px86::LINE_BYTES;
 
 use crate::judge::{Access, Cause, Crash, Facts, Instruction, ReadFact, Violation, Volatile, Window, Words};
 use crate::narrate::names::{Name, Names, last_part};
@@ -412,7 +413,18 @@ impl Narrator<'_> {
                 } else {
                     format!("; here {survived} survives without {lost}")
                 };
-                format!("{whole} spans several cache lines, which persist independently of each other{parts}")
+                // What persists together can only be cut off: the rest of it is stored later.
+                let unit = |it: &Access| {
+                    it.address / if self.files.needs_kernel(it.address) { 512 } else { LINE_BYTES }
+                };
+                let units = facts.lost.first().map(unit).zip(facts.survived.as_ref().map(unit));
+                if units.is_some_and(|(lost, survived)| lost == survived) {
+                    format!("{whole} is stored in several steps, and a crash can fall between them{parts}")
+                } else {
+                    format!(
+                        "{whole} spans several cache lines, which persist independently of each other{parts}"
+                    )
+                }
             }
             (Cause::Torn { one_access: false }, Some((lost, survived))) => {
                 format!("a crash can leave {survived} without {lost}, and recovery needs both or none")

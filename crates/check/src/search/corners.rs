@@ -210,7 +210,12 @@ fn begin_of(
     survives: impl Fn(&CachedStore) -> bool,
 ) -> Bytes {
     let mut bytes = least.bytes;
-    let stores = state.first.each_store(line).skip(least.kept[0] as usize);
-    stores.take_while(|store| survives(store)).for_each(|store| apply(line, &mut bytes, store));
+    let stores: Vec<&CachedStore> = state.first.each_store(line).skip(least.kept[0] as usize).collect();
+    let mut count = stores.iter().take_while(|store| survives(store)).count();
+    // What one `write` stores to a sector survives as a whole: the sector's lines would contradict each other.
+    while count > 0 && stores.get(count).is_some_and(|next| state.first.are_joined(stores[count - 1], next)) {
+        count -= 1;
+    }
+    stores[..count].iter().for_each(|store| apply(line, &mut bytes, store));
     bytes
 }

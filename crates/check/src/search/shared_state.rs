@@ -10,7 +10,12 @@ use num_bigint::BigUint;
 use px86::Platform;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+<<<<<<< HEAD
 use crate::crash::{History, RecordKinds, ignored};
+=======
+use crate::crash::{History, RecordKinds, ignored, names_looked_up};
+use crate::search::corners::Stage;
+>>>>>>> programs
 use crate::search::effects::Effects;
 use crate::search::journal::{Journal, Journaled};
 use crate::search::observer::{Incomplete, Observer};
@@ -275,6 +280,7 @@ impl<'a> Search<'a> {
             output: if ends_well { String::new() } else { printed },
             writes: (self.settings.crashes > 1 && kinds.has_stores()).then(|| records.to_vec()),
             ignored: if kinds.has_brackets() { ignored(records) } else { Vec::new() },
+            names: if kinds.has(record::NAME) { names_looked_up(records) } else { Vec::new() },
             waits_for,
             threads: kinds.has(record::SPAWN),
             effects,

@@ -148,6 +148,8 @@ pub(crate) struct Outcome {
     pub(crate) writes: Option<Vec<Record>>,
     /// The numbers of its reads that do not count for robustness, in order.
     pub(crate) ignored: Vec<u32>,
+    /// The keys of the names it looked up, in order, as far as crashes may change them; see `record::NAME`.
+    pub(crate) names: Vec<u64>,
     /// If it did not end: the addresses it read over and over.
     pub(crate) waits_for: Vec<u64>,
     /// Did it create threads? Then what it does depends on the schedule, too.
@@ -161,6 +163,7 @@ impl Outcome {
         self.output.is_empty()
             && self.writes.is_none()
             && self.ignored.is_empty()
+            && self.names.is_empty()
             && self.waits_for.is_empty()
             && !self.threads
             && self.effects.is_none()
@@ -169,7 +172,12 @@ impl Outcome {
     fn bytes(&self) -> usize {
         let writes = self.writes.as_ref().map_or(0, |records| size_of_val(&records[..]));
         let effects = self.effects.as_ref().map_or(0, |effects| effects.bytes());
-        size_of::<Outcome>() + self.output.len() + writes + size_of_val(&self.ignored[..]) + effects
+        size_of::<Outcome>()
+            + self.output.len()
+            + writes
+            + size_of_val(&self.ignored[..])
+            + size_of_val(&self.names[..])
+            + effects
     }
 }
 

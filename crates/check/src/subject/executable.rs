@@ -73,6 +73,14 @@ pub(crate) fn is_rebuilt(program: &Path) -> bool {
     names && (!libraries.is_empty() || file.section_by_name(".dynamic").is_some())
 }
 
+/// Do the program and its heap lie where it was linked to, below 4 GiB, rather than where Linux puts those that can be
+/// anywhere?
+pub(crate) fn is_low(program: &Path) -> bool {
+    let Ok(bytes) = std::fs::read(program) else { return false };
+    let Ok(header) = FileHeader64::<Endianness>::parse(&*bytes) else { return false };
+    header.endian().is_ok_and(|endian| header.e_type(endian) == ET_EXEC)
+}
+
 /// Is it Rust's test harness, asked for a single test? It runs each test on a thread of its own, or if none can be
 /// created, without one.
 pub(crate) fn runs_one_rust_test(program: &Path, arguments: &[OsString]) -> bool {

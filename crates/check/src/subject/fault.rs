@@ -54,11 +54,13 @@ pub(crate) fn readable(output: &str, sites: impl FnOnce() -> Option<Sites>) -> S
     said.join("\n")
 }
 
-/// Where the process crashed, if its output says so.
+/// Where the process crashed, or the last of its children that did, if its output says so.
 pub(crate) fn place(output: &str) -> Option<Place> {
-    let (place, what) = output.lines().last()?.split_once(SEPARATOR)?;
-    let (file, line) = place.rsplit_once(':')?;
-    what.contains(" (address 0x").then(|| Some(Place::new(file, line.parse().ok()?, 0)))?
+    output.lines().rev().find_map(|line| {
+        let (place, what) = line.split_once(SEPARATOR)?;
+        let (file, line) = place.rsplit_once(':')?;
+        what.contains(" (address 0x").then(|| Some(Place::new(file, line.parse().ok()?, 0)))?
+    })
 }
 
 /// The address that it crashed at.
@@ -84,5 +86,7 @@ mod tests {
         assert_eq!((place(&nowhere), address(&nowhere)), (None, Some(0)));
         assert_eq!(readable("hello", || None), "hello");
         assert_eq!(place("hello: 1"), None);
+        let of_child = format!("{text}\nthe child has failed");
+        assert_eq!(place(&of_child).map(|place| place.line), Some(12));
     }
 }

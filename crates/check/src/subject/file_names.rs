@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crashproof_protocol::{FACTS, FILES, NameChange, PmFile};
+use crashproof_protocol::{FACTS, FILES, NameChange, PmFile, name_key};
 use px86::LINE_BYTES;
 
 /// The persistent files of a check, for messages.
@@ -31,6 +31,66 @@ enum Change {
     Created(String),
     Removed(String),
     Renamed(String, String),
+}
+
+/// The names that one change of a directory rebinds.
+#[derive(Clone, Debug)]
+struct Rebound {
+    /// The version before.
+    before: u64,
+    /// Each name by its key, with what it stands for: 0 if it is removed.
+    names: Vec<(u64, u64)>,
+}
+
+/// The names of persistent files at every version of their directories.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NameVersions(BTreeMap<u64, Rebound>);
+
+impl NameVersions {
+    pub(crate) fn new(changes: &[NameChange]) -> NameVersions {
+        let rebound = |change: &NameChange| {
+            let end = |path: &[u8]| path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
+            let names = change.names.iter().filter(|(_, path)| path[0] != 0);
+            let names = names.map(|(file, path)| (name_key(&path[..end(path)]), *file)).collect();
+            (change.version, Rebound { before: change.before, names })
+        };
+        NameVersions(changes.iter().map(rebound).collect())
+    }
+
+    /// The changes that lead to a version, latest first.
+    fn chain(&self, version: u64) -> impl Iterator<Item = (u64, &Rebound)> {
+        let first = self.0.get(&version).map(|change| (version, change));
+        std::iter::successors(first, |(_, change)| {
+            self.0.get(&change.before).map(|earlier| (change.before, earlier))
+        })
+    }
+
+    /// What a name stands for in a version; `None` if it has not changed.
+    fn binding(&self, version: u64, name: u64) -> Option<u64> {
+        let mut all = self.chain(version).flat_map(|(_, change)| change.names.iter().rev());
+        all.find(|(key, _)| *key == name).map(|(_, file)| *file)
+    }
+
+    /// May somebody who looked up these names tell two versions apart? `looked_up` is in order; 0 stands for all names.
+    pub(crate) fn differ(&self, one: u64, other: u64, looked_up: &[u64]) -> bool {
+        let known = |version: u64| version == 0 || self.0.contains_key(&version);
+        !known(one)
+            || !known(other)
+            || looked_up.first() == Some(&0)
+            || looked_up.iter().any(|name| self.binding(one, *name) != self.binding(other, *name))
+    }
+
+    /// Is the value a version of a directory's names?
+    pub(crate) fn has(&self, value: u64) -> bool {
+        self.0.contains_key(&value)
+    }
+
+    /// The latest change that leads to a version and that somebody who looked up these names sees, as its version.
+    pub(crate) fn latest_seen(&self, version: u64, looked_up: &[u64]) -> Option<u64> {
+        let seen = |names: &[(u64, u64)]| names.iter().any(|(key, _)| looked_up.binary_search(key).is_ok());
+        let all = looked_up.first() == Some(&0);
+        self.chain(version).find(|(_, change)| all || seen(&change.names)).map(|(version, _)| version)
+    }
 }
 
 /// How an access to persistent memory affects a file.
@@ -168,4 +228,38 @@ fn part(file: &Known, from: u64, bytes: u64) -> String {
 
 fn size(word: u64) -> u64 {
     word & ((1 << PmFile::EXTENT_AT) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crashproof_protocol::MAX_PATH;
+
+    fn change(version: u64, before: u64, names: [(u64, &str); 2]) -> NameChange {
+        let names = names.map(|(file, path)| {
+            let mut bytes = [0; MAX_PATH];
+            bytes[..path.len()].copy_from_slice(path.as_bytes());
+            (file, bytes)
+        });
+        NameChange { version, before, names }
+    }
+
+    #[test]
+    fn versions_differ_in_the_names_that_were_looked_up() {
+        let created = change(3, 0, [(1, "/d/pool"), (0, "")]);
+        let scratch = change(5, 3, [(2, "/d/scratch"), (0, "")]);
+        let removed = change(7, 5, [(0, "/d/scratch"), (0, "")]);
+        let renamed = change(9, 7, [(0, "/d/pool"), (1, "/d/kept")]);
+        let versions = NameVersions::new(&[created, scratch, removed, renamed]);
+        let (pool, scratch) = (name_key(b"/d/pool"), name_key(b"/d/scratch"));
+        assert!(versions.differ(0, 3, &[pool]) && !versions.differ(0, 3, &[scratch]));
+        assert!(!versions.differ(3, 5, &[pool]) && !versions.differ(3, 7, &[pool]));
+        assert!(versions.differ(5, 7, &[scratch]) && versions.differ(3, 9, &[pool]));
+        assert!(versions.differ(3, 9, &[name_key(b"/d/kept")]));
+        // All names of a directory, and what is no version.
+        assert!(versions.differ(3, 5, &[0]) && versions.differ(3, 4, &[]));
+        assert_eq!(versions.latest_seen(7, &[pool]), Some(3));
+        assert_eq!(versions.latest_seen(9, &[pool]), Some(9));
+        assert_eq!(versions.latest_seen(3, &[scratch]), None);
+    }
 }

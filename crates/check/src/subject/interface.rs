@@ -8,7 +8,7 @@ use px86::{LINE_BYTES, Line};
 
 use crate::subject::ending::{Ended, Ending};
 use crate::subject::error::Error;
-use crate::subject::file_names::FileNames;
+use crate::subject::file_names::{FileNames, NameVersions};
 use crate::subject::run::Run;
 use crate::subject::sites::Sites;
 use crate::subject::trace::Trace;
@@ -83,6 +83,11 @@ pub(crate) trait Subject: Send + Sized + 'static {
     /// The persistent files, for messages.
     fn file_names(&self) -> FileNames {
         FileNames::default()
+    }
+
+    /// The names of persistent files at every version of their directories.
+    fn name_versions(&self) -> NameVersions {
+        NameVersions::default()
     }
 
     /// The environment variables that runs have read, with their values.

@@ -45,7 +45,8 @@ pub(crate) use ending::{Ended, Ending};
 pub use ending::{Failure, Limit};
 pub use error::Error;
 pub(crate) use error::system;
-pub(crate) use file_names::{FileFact, FileNames};
+pub(crate) use executable::is_low;
+pub(crate) use file_names::{FileFact, FileNames, NameVersions};
 #[cfg(test)]
 pub(crate) use in_memory::{InMemory, Memory};
 pub(crate) use interface::{Bytes, Subject};

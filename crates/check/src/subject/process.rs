@@ -32,7 +32,7 @@ use crate::subject::ending::{Ended, Ending, Limit};
 use crate::subject::error::{Error, system};
 use crate::subject::executable;
 use crate::subject::fault;
-use crate::subject::file_names::FileNames;
+use crate::subject::file_names::{FileNames, NameVersions};
 use crate::subject::interface::{Bytes, Subject};
 use crate::subject::interrupt::Interrupt;
 use crate::subject::panic;
@@ -595,11 +595,11 @@ impl Subject for Process {
                     fault::readable(&tail, || self.sites().ok())
                 })
             }
-            Ending::Signal(_) => {
+            // A child that a signal ended may be why its parent exits.
+            _ => {
                 let tail = self.output_tail(4096);
                 fault::readable(&tail, || self.sites().ok())
             }
-            _ => self.output_tail(4096),
         }
     }
 
@@ -677,6 +677,11 @@ impl Subject for Process {
         let tables = self.tables();
         let changes = &tables.changes[..(tables.change_count as usize).min(MAX_CHANGES)];
         FileNames::new(self.files(), changes, self.launch.switches & flag::DISK != 0)
+    }
+
+    fn name_versions(&self) -> NameVersions {
+        let tables = self.tables();
+        NameVersions::new(&tables.changes[..(tables.change_count as usize).min(MAX_CHANGES)])
     }
 
     fn mapped_outside(&self) -> Option<PathBuf> {

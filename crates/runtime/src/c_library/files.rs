@@ -7,6 +7,7 @@ use crashproof_protocol::reason;
 
 use super::memory::copy;
 use crate::directories;
+use crate::facts;
 use crate::file_table::File;
 use crate::files::{self, Standing};
 use crate::fixed;
@@ -288,6 +289,8 @@ unsafe fn make_temporary(template: *mut c_char, ending: c_int, flags: c_int, sit
     let how = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
+        // A name that is taken makes it try another one.
+        let _unobserved = facts::Unobserved::new();
         let open = |name| {
             files::open_with(libc::AT_FDCWD, name, how, false, site, |how| libc::open(name, how, 0o600))
         };

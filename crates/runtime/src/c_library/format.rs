@@ -10,6 +10,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use crashproof_protocol::abi::Site;
 
+use super::heap;
 use super::memory::{text_length, text_length_within, write};
 use super::results::with_result;
 use crate::conversions::{Argument, Written, printed, scanned};
@@ -356,7 +357,15 @@ formats! {
 
     fn vasprintf, asprintf(to: *mut *mut c_char, ; format, with),
         fixed(16) list(rdx) caller(rcx) first(read_arguments)
-    |site| { with_result(to, site, |to| real(to, format, with)) }
+    |site| {
+        with_result(to, site, |to| {
+            let length = real(to, format, with);
+            if length >= 0 {
+                *to = heap::handed_over((*to).cast(), length as usize + 1, site).cast();
+            }
+            length
+        })
+    }
 
     fn vsscanf, sscanf(text: *const c_char, ; format, with), fixed(16) list(rdx) caller(rcx) first(read_format)
     |site| { text_length(text, site); scan_into(format, with, site, |with| real(text, format, with)) }

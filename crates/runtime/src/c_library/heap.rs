@@ -1,15 +1,17 @@
 //! The heap: persistent memory with `--pm-heap`, as with libvmmalloc; otherwise the C library's.
 //!
-//! Allocations by instrumented code come from the pool (see `size_classes`). Fresh memory holds a pattern, as in a pool
-//! that was used before, except that blocks so large that glibc would map them individually are zero. Freed memory is
-//! overwritten with another pattern by ordinary stores. Allocations by uninstrumented libraries stay volatile, because
-//! stores there go unseen; that includes memory that members of `std::string` and the like allocate inside libstdc++.
+//! Allocations by the program and its own libraries come from the pool (see `size_classes`), whether or not they were
+//! rebuilt, and so do those that the C++ library makes for them with `new`, such as the text of a `std::string`. Fresh
+//! memory holds a pattern, as in a pool that was used before, except that blocks so large that glibc would map them
+//! individually are zero. Freed memory is overwritten with another pattern by ordinary stores. What the C library
+//! allocates for itself stays volatile, and so do exceptions.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crashproof_protocol::abi::Site;
 use crashproof_protocol::{HEAP, fault, fill, flag, record};
 
 use super::memory::{copy, fill, write};
@@ -98,7 +100,26 @@ fn out_of_memory() -> *mut c_void {
 
 /// Does the caller with this return address get PM?
 fn wants_pm(caller: usize) -> bool {
-    recording() && session::has_flag(flag::PM_HEAP) && callers::is_instrumented(caller)
+    recording() && session::has_flag(flag::PM_HEAP) && callers::is_of_program(caller)
+}
+
+/// The same for `new`.
+fn wants_pm_from_new(caller: usize) -> bool {
+    recording()
+        && session::has_flag(flag::PM_HEAP)
+        && (callers::is_of_program(caller) || callers::is_of_cpp_library(caller))
+}
+
+/// Must functions of the C library that allocate what they return use [`allocate_for`]?
+pub(super) fn is_persistent() -> bool {
+    session::has_flag(flag::PM_HEAP)
+}
+
+/// What `malloc` returns to the program at this call of a function of the C library.
+pub(super) fn allocate_for(site: *const Site, bytes: usize) -> *mut c_void {
+    let persistent = recording() && is_persistent() && callers::is_site_of_program(site);
+    // SAFETY: any size is allowed.
+    if persistent { allocate(bytes, 16) } else { unsafe { __libc_malloc(bytes) } }
 }
 
 fn allocate(bytes: usize, align: usize) -> *mut c_void {
@@ -195,6 +216,22 @@ unsafe extern "C" fn reallocarray_from(
             None => out_of_memory(),
         }
     }
+}
+
+/// A block that the C library has allocated and filled for the program, as the program would have got it from its heap.
+pub(super) unsafe fn handed_over(block: *mut c_void, bytes: usize, site: *const Site) -> *mut c_void {
+    if !recording() || !is_persistent() || !callers::is_site_of_program(site) {
+        return block;
+    }
+    let fresh = allocate(bytes, 16);
+    // SAFETY: the block holds that many bytes, and nobody else has it.
+    unsafe {
+        if !fresh.is_null() {
+            copy(fresh, block, bytes, site);
+        }
+        __libc_free(block);
+    }
+    fresh
 }
 
 /// Functions that pass their return address on to a shared implementation.
@@ -298,7 +335,7 @@ macro_rules! operator_new {
                 $bytes: usize, $($align: usize,)? $($nothrow: *const c_void,)? caller: usize
             ) -> *mut c_void {
                 static REAL: Real = Real::new(concat!(stringify!($name), "\0"), None);
-                if wants_pm(caller) {
+                if wants_pm_from_new(caller) {
                     let align = 16 $(.max($align))?;
                     if let Some(block) = take($bytes, align) {
                         return block.address as *mut c_void;

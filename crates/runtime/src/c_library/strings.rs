@@ -7,8 +7,9 @@
 use std::ffi::{c_char, c_double, c_float, c_int, c_long};
 use std::ptr::null_mut;
 
-use crashproof_protocol::abi::Site;
+use crashproof_protocol::abi::{Site, is_pm};
 
+use super::heap;
 use super::memory::{compare, fill, readable, scan, search, text_length, text_length_within, write};
 use crate::cell::RunningThreadCell;
 use crate::fixed;
@@ -42,7 +43,7 @@ unsafe fn span(text: Text, set: Text, inside: bool, site: *const Site) -> usize 
 unsafe fn duplicate(text: Text, length: usize, site: *const Site) -> *mut c_char {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
-        let fresh: *mut c_char = libc::malloc(length + 1).cast();
+        let fresh: *mut c_char = heap::allocate_for(site, length + 1).cast();
         if !fresh.is_null() {
             write(fresh, text, length, site);
             fill(fresh.add(length), 0, 1, site);
@@ -223,9 +224,6 @@ interpose! {
         real(text, set)
     }
 
-    fn strndup(text: Text, most: usize) -> *mut c_char, pm(text = "rdi"), caller(rdx)
-    |site| { let length = text_length_within(text, most, site); duplicate(text, length, site) }
-
     fn strtod(text: Text, end: *mut *mut c_char) -> c_double, pm(text = "rdi", end = "rsi"), caller(rdx)
     |site| { number(text, end, site, |end| real(text, end)) }
 
@@ -304,9 +302,28 @@ interpose! { [strrchr rindex] {
     |site| { text_length(text, site); real(text, byte) }
 } }
 
-interpose! { [strdup __strdup] {
-    (text: Text) -> *mut c_char, pm(text = "rdi"), caller(rsi)
-    |site| { let length = text_length(text, site); duplicate(text, length, site) }
+replace! { [strndup __strndup] {
+    (text: Text, most: usize) -> *mut c_char, caller(rdx)
+    |site| {
+        let text = fixed::in_pool(text as u64) as Text;
+        if is_pm(text as u64) || heap::is_persistent() {
+            let length = text_length_within(text, most, site);
+            return duplicate(text, length, site);
+        }
+        real(text, most)
+    }
+} }
+
+replace! { [strdup __strdup] {
+    (text: Text) -> *mut c_char, caller(rsi)
+    |site| {
+        let text = fixed::in_pool(text as u64) as Text;
+        if is_pm(text as u64) || heap::is_persistent() {
+            let length = text_length(text, site);
+            return duplicate(text, length, site);
+        }
+        real(text)
+    }
 } }
 
 interpose! { [strtol strtoll strtoul strtoull __isoc23_strtol __isoc23_strtoll __isoc23_strtoul __isoc23_strtoull] {

@@ -9,6 +9,7 @@ use std::ptr::null_mut;
 
 use crashproof_protocol::abi::Site;
 
+use super::heap;
 use super::memory::{copy, readable, write};
 use crate::interpose::interpose;
 use crate::{fixed, raw};
@@ -196,7 +197,7 @@ interpose! {
     fn wcsdup(text: Text) -> *mut Wide, pm(text = "rdi"), caller(rsi)
     |site| {
         let bytes = (length(text, site) + 1) * WIDTH;
-        let fresh: *mut Wide = libc::malloc(bytes).cast();
+        let fresh: *mut Wide = heap::allocate_for(site, bytes).cast();
         if fresh.is_null() { return null_mut(); }
         write(fresh, text, bytes, site);
         fresh

@@ -277,16 +277,36 @@ fn sweep(begin: usize, end: usize, wanted: impl Fn(&Instruction) -> bool, batch:
     let mut decoder = Decoder::with_ip(64, code(begin, end), begin as u64, DecoderOptions::NONE);
     let mut instruction = Instruction::default();
     while decoder.can_decode() {
-        decoder.decode_out(&mut instruction);
+        decode_next(&mut decoder, begin, end, &mut instruction);
         if instruction.is_invalid() {
             // Data, or an instruction the decoder does not know: the rest is uncertain.
             return instruction.ip() as usize;
         }
-        if wanted(&instruction) {
-            batch.add(instruction.ip() as usize);
+        let at = instruction.ip() as usize;
+        if wanted(&instruction) && !breakpoints::is_at(at) {
+            batch.add(at);
         }
     }
     end
+}
+
+/// Decodes the next instruction of the code from `begin` to `end`, also where a breakpoint has replaced its first byte: the
+/// others are still there and mean something else. What remains of an `mfence` is the lock prefix of what follows.
+pub(crate) fn decode_next(decoder: &mut Decoder, begin: usize, end: usize, instruction: &mut Instruction) {
+    const BREAKPOINT: u8 = 0xcc;
+    const LONGEST: usize = 15;
+    let at = decoder.ip() as usize;
+    if code(at, end)[0] != BREAKPOINT || !breakpoints::is_at(at) {
+        decoder.decode_out(instruction);
+        return;
+    }
+    let mut bytes = [0; LONGEST];
+    let bytes = &mut bytes[..LONGEST.min(end - at)];
+    bytes.copy_from_slice(code(at, at + bytes.len()));
+    breakpoints::restore(at, bytes);
+    Decoder::with_ip(64, bytes, at as u64, DecoderOptions::NONE).decode_out(instruction);
+    decoder.set_ip(instruction.next_ip());
+    let _ = decoder.set_position(instruction.next_ip() as usize - begin);
 }
 
 /// Where the bytes of a fence are, be it one or not. Every start of every program looks through all of its code, so those

@@ -171,7 +171,7 @@ fn find_targets(module: &Module) -> Option<usize> {
         let mut decoder = decoder(begin, end);
         let mut instruction = Instruction::default();
         while decoder.can_decode() {
-            decoder.decode_out(&mut instruction);
+            fences::decode_next(&mut decoder, begin, end, &mut instruction);
             if instruction.is_invalid() {
                 return;
             }
@@ -216,7 +216,7 @@ fn window(module: &Module, targets: usize, hot: usize) -> Option<Window> {
     let mut near = [(0, 0, false, false); 2 * MOST];
     let (mut count, mut behind, mut jumps_through_table) = (0, 0, false);
     while decoder.can_decode() {
-        decoder.decode_out(&mut instruction);
+        fences::decode_next(&mut decoder, begin, end, &mut instruction);
         if instruction.is_invalid() {
             // Its target is unknown.
             jumps_through_table = true;
