@@ -37,9 +37,12 @@ pub(super) fn slice(events: Vec<Event>) -> Vec<Event> {
         }
         open = match event.kind {
             Kind::Fence { drains: true, .. } | Kind::Commit | Kind::CommitStage => false,
-            Kind::Begin { .. } | Kind::Fence { .. } | Kind::Locked | Kind::Load { .. } | Kind::Log { .. } => {
-                open
-            }
+            Kind::Begin { .. }
+            | Kind::Fence { .. }
+            | Kind::Locked
+            | Kind::Load { .. }
+            | Kind::Log { .. }
+            | Kind::LogSomewhere => open,
             _ => true,
         };
         kept.push(event);
