@@ -84,6 +84,8 @@ pub(crate) enum Kind {
     /// Begin and end of stores that may be lost.
     TolerateBegin,
     TolerateEnd,
+    /// Something is logged, and it is not known what.
+    LogSomewhere,
     /// Unknown code was given these objects.
     Unknown {
         objects: Vec<Expression>,

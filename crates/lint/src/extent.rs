@@ -120,6 +120,12 @@ impl Extents {
         self.ranges(one).iter().filter_map(alike).collect()
     }
 
+    /// The bytes of an object, or of an element of it, within which a range of known length lies for all indices.
+    pub(crate) fn around(&self, span: &Span, element: Option<Expression>) -> Option<(i64, i64)> {
+        span.bytes()?;
+        self.ranges(span).into_iter().find(|(within, ..)| *within == element).map(|(_, from, to)| (from, to))
+    }
+
     /// Whether ranges of one object are certainly disjoint for all indices.
     pub(crate) fn are_in_other_arrays(&self, one: &Span, other: &Span) -> bool {
         self.seen_alike(one, other).iter().any(|((_, a, b), (_, c, d))| b <= c || d <= a)

@@ -16,8 +16,8 @@ pub(crate) fn findings(program: &Program, explorer: &Explorer) -> (Vec<Finding>,
         let unknown = explorer.cuts.is_inside(verdict.by);
         let deliberate = verdicts.is_deliberate(*rule, verdict) && !explorer.pedantic;
         let stands = verdict.stands(&explorer.guards, &explorer.names);
-        if !stands || !rule.is_reported(sometimes, unknown) || verdicts.is_sweep(*rule, *place) || deliberate
-        {
+        let sweeps = verdicts.is_sweep(*rule, *place) && !explorer.pedantic;
+        if !stands || !rule.is_reported(sometimes, unknown) || sweeps || deliberate {
             continue;
         }
         // A store that is never written back is one finding, even if something points to it.

@@ -15,6 +15,8 @@ pub(crate) enum Gap {
     Address,
     /// The address of a store or flush is a constant.
     ConstantAddress,
+    /// A flush at an unknown address is the only one that may write back a store.
+    Flush,
 }
 
 /// All gaps, each with the places where it occurs.
@@ -57,6 +59,9 @@ impl Gap {
                 "a call through a pointer may run unknown code, which may store to PM or flush it".into()
             }
             Gap::Address => "the address of a store or flush is not known".into(),
+            Gap::Flush => {
+                "this flush may write back any PM, and nothing else flushes what was stored before".into()
+            }
             Gap::ConstantAddress => "a store or flush at a constant address is not followed".into(),
         }
     }

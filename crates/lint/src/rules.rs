@@ -172,8 +172,8 @@ pub(crate) struct Verdicts {
     pub(crate) swept: FxHashSet<PlaceId>,
     /// What was not understood along the way.
     pub(crate) gaps: Gaps,
-    /// Stores of functions that a caller's log covers.
-    logged_by_callers: FxHashSet<PlaceId>,
+    /// Stores that a caller's log covers, and such callers.
+    logged_by_callers: FxHashSet<(PlaceId, FunctionId)>,
     /// A function that the program itself calls is judged as if it were not called.
     pub(crate) is_tentative: bool,
     /// What that reveals, unless a caller makes it good.
@@ -197,9 +197,18 @@ impl Verdicts {
     ///
     /// With transactions, a function may be meant to be called inside one: only what it does in its own transaction
     /// counts.
-    pub(crate) fn adopt(&mut self, has_transactions: bool) {
+    pub(crate) fn adopt(
+        &mut self,
+        has_transactions: bool,
+        calls: &dyn Fn(FunctionId, &FxHashSet<FunctionId>) -> bool,
+    ) {
         for (key, verdict) in std::mem::take(&mut self.tentative) {
-            let in_own_transaction = key.0 == Rule::UnloggedWrite && !self.logged_by_callers.contains(&key.1);
+            // Another caller of a helper says nothing about this one.
+            let in_own_transaction = key.0 == Rule::UnloggedWrite
+                && !self
+                    .logged_by_callers
+                    .iter()
+                    .any(|(place, caller)| *place == key.1 && calls(*caller, &verdict.by_all));
             let is_about_callers = if has_transactions {
                 in_own_transaction
             } else {
@@ -217,8 +226,8 @@ impl Verdicts {
         }
     }
 
-    pub(crate) fn logged_by_caller(&mut self, place: PlaceId) {
-        self.logged_by_callers.insert(place);
+    pub(crate) fn logged_by_caller(&mut self, place: PlaceId, caller: FunctionId) {
+        self.logged_by_callers.insert((place, caller));
     }
 
     pub(crate) fn satisfies_in(&mut self, rule: Rule, by: FunctionId, place: PlaceId) {

@@ -9,7 +9,7 @@ use crate::event::{Kind, Site};
 use crate::expression::{Address, Expression, Form, LAST_ERROR, NOTHING, Persistence};
 use crate::span::{Length, Span};
 use crashproof_frontend::frameworks::What;
-use crashproof_frontend::program::ir::{Arithmetic, Callee, Compare, Op};
+use crashproof_frontend::program::ir::{Arithmetic, Callee, Compare, Op, Operand};
 
 impl Walk<'_, '_> {
     /// The truth value of a condition, if known.
@@ -235,6 +235,8 @@ impl Walk<'_, '_> {
             let inside = |to: &u32| self.shape.loops[&header].blocks.contains(to);
             let rounds = state.rounds[&header].1.len() as u32;
             match known {
+                // A path on which an exchange fails each time; those on which it succeeds have left.
+                Some(to) if inside(&to) && self.left_at.contains(&block) && self.retries(op) => return,
                 // A loop with a constant trip count is walked to its end.
                 Some(to) if inside(&to) && rounds < COUNTED => {
                     Rc::make_mut(&mut state.rounds).entry(header).and_modify(|entry| entry.0 = rounds);
@@ -253,7 +255,12 @@ impl Walk<'_, '_> {
             }
         }
         match (known, op) {
-            (Some(to), _) => self.goto(state, block, to),
+            (Some(to), _) => {
+                if self.ends_loop(block, &state, to) {
+                    self.left_at.insert(block);
+                }
+                self.goto(state, block, to);
+            }
             (None, Op::Branch { yes, no, .. }) => {
                 let flushing = self.flushing_side(block, condition, *yes, *no);
                 for (to, holds) in [(*yes, true), (*no, false)] {
@@ -279,6 +286,29 @@ impl Walk<'_, '_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Whether a branch depends on the success of a compare-exchange.
+    fn retries(&self, op: &Op) -> bool {
+        let Op::Branch { condition, .. } = op else { return false };
+        self.is_success(*condition, 6)
+    }
+
+    fn is_success(&self, value: Operand, depth: u32) -> bool {
+        let Operand::Instruction(number) = value else { return false };
+        if depth == 0 {
+            return false;
+        }
+        let of = |value: Operand| self.is_success(value, depth - 1);
+        match &self.function.instructions[number as usize].op {
+            Op::Extract { aggregate: Operand::Instruction(from), index: 1 } => {
+                matches!(self.function.instructions[*from as usize].op, Op::Locked { expected: Some(_), .. })
+            }
+            Op::Copy { value } => of(*value),
+            Op::Compare { left, right, .. } | Op::Arithmetic { left, right, .. } => of(*left) || of(*right),
+            Op::Phi { incoming } => incoming.iter().any(|(_, value)| of(*value)),
+            _ => false,
         }
     }
 

@@ -265,6 +265,10 @@ impl Walk<'_, '_> {
         let is_persistent = self.persistence(target.address) != Persistence::No;
         let kind = match what {
             // What is flushed or logged is unknown.
+            What::Log if target.address == NOTHING => {
+                self.explorer.verdicts.gaps.add(Gap::Address, call.place);
+                Kind::LogSomewhere
+            }
             _ if target.address == NOTHING => {
                 self.explorer.verdicts.gaps.add(Gap::Address, call.place);
                 Kind::Unknown { objects: Vec::new(), code: UnknownCode::Library }

@@ -51,6 +51,9 @@ impl Walk<'_, '_> {
                     // The callee stored to persistent memory, but the caller cannot tell where.
                     self.explorer.verdicts.gaps.add(Gap::Address, event.site.place);
                 }
+                if base == NOTHING && matches!(event.kind, Kind::Log { .. }) {
+                    return Some(Kind::LogSomewhere);
+                }
                 if base == NOTHING || self.persistence(base) == Persistence::No {
                     return flushes.then_some(Kind::Elsewhere);
                 }

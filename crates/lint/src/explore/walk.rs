@@ -193,7 +193,33 @@ impl Explorer<'_> {
             }
         }
         self.verdicts.is_tentative = false;
-        self.verdicts.adopt(self.has_transactions);
+        let mut verdicts = std::mem::take(&mut self.verdicts);
+        verdicts.adopt(self.has_transactions, &|caller, called| self.leads_to(caller, called));
+        self.verdicts = verdicts;
+    }
+
+    /// Whether a function is one of these, or calls one of them, directly or not.
+    fn leads_to(&self, from: FunctionId, to: &FxHashSet<FunctionId>) -> bool {
+        let mut seen = FxHashSet::default();
+        let mut work = vec![from];
+        while let Some(id) = work.pop() {
+            if to.contains(&id) {
+                return true;
+            }
+            if !seen.insert(id) {
+                continue;
+            }
+            for (number, instruction) in (0..).zip(&self.program.function(id).instructions) {
+                match instruction.op {
+                    Op::Call { callee: Callee::Direct(called), .. } => work.push(called),
+                    Op::Call { .. } => {
+                        work.extend(self.analysis.targets.get(&(id, number)).into_iter().flatten())
+                    }
+                    _ => {}
+                }
+            }
+        }
+        false
     }
 }
 
@@ -218,6 +244,8 @@ pub(super) struct Walk<'e, 'a> {
     pub(super) is_main: bool,
     pub(super) steps: usize,
     pub(super) meetings: u32,
+    /// Blocks where some path has ended a loop.
+    pub(super) left_at: FxHashSet<u32>,
     /// Conditions of assertions.
     pub(super) asserted: FxHashSet<Expression>,
     /// Heads of loops that were left although their end is unknown.
@@ -267,6 +295,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             undecided: FxHashSet::default(),
             counts: false,
             current: 0,
+            left_at: FxHashSet::default(),
             branches: FxHashMap::default(),
             either_way: FxHashMap::default(),
             seen_guards: FxHashSet::default(),

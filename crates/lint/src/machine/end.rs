@@ -7,6 +7,7 @@ use super::context::Context;
 use super::state::{Exit, Machine, Status, Write, stage};
 use crate::event::{Event, Kind, Site, UnknownCode};
 use crate::expression::{Expression, Persistence};
+use crate::gap::Gap;
 use crate::rules::{RelatedPlace, Rule};
 use crashproof_findings::plain_function;
 use crashproof_frontend::program::ir::PlaceId;
@@ -247,6 +248,9 @@ impl Machine {
                         .ordered = false;
                 }
                 Status::Durable | Status::Maybe => {
+                    if let (Status::Maybe, Some(flush)) = (write.status, write.perhaps) {
+                        context.verdicts.gaps.add(Gap::Flush, flush);
+                    }
                     context.verdicts.satisfies(Rule::UnflushedWrite, site.place);
                 }
                 _ => {}

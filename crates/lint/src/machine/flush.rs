@@ -119,6 +119,10 @@ impl Machine {
                 Meets::Maybe if matches!(write.status, Status::Dirty) => {
                     // Possibly the same element at another index, or the same object by another name.
                     write.status = Status::Maybe;
+                    let by_another_name = write.span.at.object != span.at.object;
+                    if by_another_name && context.expressions.has_opaque(span.at.object) {
+                        write.perhaps = Some(site.place);
+                    }
                 }
                 _ => {}
             }
@@ -231,7 +235,7 @@ impl Machine {
                 None => "leave this out".to_owned(),
             };
             context.violates(Rule::RedundantFlush, site, message, related).advise(advice);
-        } else if !before.touched && self.sweeps(context, place, span) {
+        } else if !before.touched && !context.pedantic && self.sweeps(context, place, span) {
             context.verdicts.swept.insert(place);
         } else if context.has_threads && !before.touched && !context.is_new(span.at.object) {
             // Another thread may have stored it, after which this one read it.

@@ -59,6 +59,8 @@ pub(super) struct Write {
     pub(super) parts: Vec<(i64, i64)>,
     /// The store that it overwrote before that was written back.
     pub(super) overwrites: Option<Overwritten>,
+    /// A flush at an address that is not known, which may have written it back.
+    pub(super) perhaps: Option<PlaceId>,
 }
 
 /// A store that was overwritten before it was written back.
@@ -335,6 +337,11 @@ impl Machine {
             }
             Kind::Log { span } => self.log(context, site, *span),
             Kind::Empty { span } => self.writes.retain(|write| write.span != *span),
+            Kind::LogSomewhere => {
+                self.inside_callers |= self.transactions.is_empty();
+                self.maybe_logged = true;
+                self.change();
+            }
             Kind::Begin { framework } => self.begin(site, *framework),
             Kind::Commit => {
                 self.commit(context);

@@ -79,6 +79,7 @@ impl Machine {
             flushed: None,
             parts: Vec::new(),
             overwrites,
+            perhaps: None,
         });
         if self.writes.len() > MAX_WRITES {
             let durable = self.writes.iter().position(|write| write.status == Status::Durable);

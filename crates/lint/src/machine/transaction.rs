@@ -132,7 +132,7 @@ impl Machine {
         for write in self.writes.iter_mut().filter(|write| write.transaction == transaction.number) {
             let fresh = context.is_fresh(write.span.at.object);
             if write.logged == Logged::Yes && write.site.call.is_some() {
-                context.verdicts.logged_by_caller(write.site.place);
+                context.verdicts.logged_by_caller(write.site.place, context.function);
             }
             let flushed = match write.logged {
                 Logged::Yes if fresh => rules.flushes_allocated,
@@ -145,7 +145,11 @@ impl Machine {
                     if rules.flushes_logged {
                         let sure = context.persistence(write.span.at.object) == Persistence::Surely;
                         let object = write.span.at.object;
-                        let unsure = logs.iter().any(|log| context.may_be_same(log.span.at.object, object));
+                        // A log after the store keeps what was stored.
+                        let unsure = logs
+                            .iter()
+                            .filter(|log| log.number < write.number)
+                            .any(|log| context.may_be_same(log.span.at.object, object));
                         if context.is_root && sure && !unsure {
                             lost.push(write.site);
                         }
@@ -164,7 +168,7 @@ impl Machine {
     /// Logged ranges that the transaction does not modify.
     pub(super) fn unused_logs(&mut self, context: &mut Context) {
         for log in self.logs.clone() {
-            let mut inside = Vec::new();
+            let (mut inside, mut somewhere) = (Vec::new(), Vec::new());
             let object = log.span.at.object;
             let mut uncertain =
                 log.uncertain || context.expressions.has_opaque(object) || self.cut_short.contains(&object);
@@ -175,7 +179,14 @@ impl Machine {
                             inside.push(write.span)
                         }
                         Meets::Never => {}
-                        _ => uncertain = true,
+                        // One element of an array modifies no more than the array.
+                        _ => match context.extents.around(&write.span, log.span.at.element) {
+                            Some(range) => {
+                                somewhere.push(range);
+                                inside.push(write.span);
+                            }
+                            None => uncertain = true,
+                        },
                     }
                 } else if context.may_be_same(write.span.at.object, log.span.at.object) {
                     uncertain = true;
@@ -183,7 +194,10 @@ impl Machine {
             }
             let name = context.name(log.site);
             let Some((start, end)) = log.span.bytes() else { continue };
-            let written: Vec<(i64, i64)> = inside.iter().filter_map(Span::bytes).collect();
+            let same_element = |span: &&Span| span.at.element == log.span.at.element;
+            let mut written: Vec<(i64, i64)> =
+                inside.iter().filter(same_element).filter_map(Span::bytes).collect();
+            written.append(&mut somewhere);
             let rest = end - start - overlap(start, end, &written);
             if uncertain {
                 context.verdicts.satisfies(Rule::LogUnmodified, log.site.place);

@@ -4,6 +4,7 @@ use crate::llvm::{Module, Opcode, Predicate, TypeKind, Value};
 use crate::meaning::{self, Manner};
 
 use super::reader::{Context, Reader};
+use super::switches;
 use crate::program::ir::*;
 
 impl<'m> Reader<'m> {
@@ -158,6 +159,9 @@ impl<'m> Reader<'m> {
     fn control_flow(&mut self, value: Value<'m>, context: &Context<'m>) -> Option<Op> {
         let block = |block: crate::llvm::Block| context.blocks[&block];
         Some(match value.opcode() {
+            Opcode::LLVMBr if switches::tests_for_one_bit(value).is_some() => {
+                Op::Jump { to: block(value.successors()[0]) }
+            }
             Opcode::LLVMBr => match value.condition() {
                 Some(condition) => {
                     let to = value.successors();
@@ -168,13 +172,18 @@ impl<'m> Reader<'m> {
             },
             Opcode::LLVMSwitch => {
                 let to = value.successors();
+                let written_for = switches::switched_over(value);
                 let mut cases = Vec::new();
                 for (number, case) in to.iter().enumerate().skip(1) {
                     if let Some(constant) = value.case_value(number as u32).as_signed() {
+                        let constant = match written_for {
+                            Some(number) => switches::bit(number, constant),
+                            None => constant,
+                        };
                         cases.push((constant, block(*case)));
                     }
                 }
-                let switched = self.operand(value.operand(0), context);
+                let switched = self.operand(written_for.unwrap_or(value.operand(0)), context);
                 Op::Switch { value: switched, cases, default: block(to[0]) }
             }
             Opcode::LLVMRet => {

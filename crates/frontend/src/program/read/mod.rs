@@ -11,6 +11,7 @@ mod home;
 mod inline;
 mod instruction;
 mod reader;
+mod switches;
 
 use std::path::PathBuf;
 

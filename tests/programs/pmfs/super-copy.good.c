@@ -1,0 +1,25 @@
+// Locking the super block again renews its checksum and its copy, so that both are to be flushed.
+//@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
+//@ prove: skip (a fragment: it has no main)
+#include "pmfs.h"
+
+struct super {
+  uint16_t sum;
+  uint16_t magic;
+  uint32_t time;
+  char rest[504];
+};
+
+static inline void pmfs_memlock_super(struct super_block *sb, struct super *super) {
+  super->sum = (uint16_t)(super->magic + super->time);
+  memcpy(super + 1, super, sizeof *super);
+}
+
+void rename_super(struct super_block *sb, const char *name) {
+  struct super *super = pmfs_get_super(sb);
+  memcpy(super->rest, name, sizeof super->rest);
+  pmfs_memlock_super(sb, super);
+  pmfs_flush_buffer(super, sizeof *super, false);
+  pmfs_flush_buffer(super + 1, sizeof *super, true);
+}
