@@ -10,12 +10,7 @@ use num_bigint::BigUint;
 use px86::Platform;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-<<<<<<< HEAD
-use crate::crash::{History, RecordKinds, ignored};
-=======
 use crate::crash::{History, RecordKinds, ignored, names_looked_up};
-use crate::search::corners::Stage;
->>>>>>> programs
 use crate::search::effects::Effects;
 use crate::search::journal::{Journal, Journaled};
 use crate::search::observer::{Incomplete, Observer};

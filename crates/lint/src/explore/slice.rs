@@ -41,13 +41,9 @@ pub(super) fn slice(events: Vec<Event>) -> Vec<Event> {
             | Kind::Fence { .. }
             | Kind::Locked
             | Kind::Load { .. }
-<<<<<<< HEAD
             | Kind::Empty { .. }
-            | Kind::Log { .. } => open,
-=======
             | Kind::Log { .. }
             | Kind::LogSomewhere => open,
->>>>>>> static
             _ => true,
         };
         kept.push(event);
