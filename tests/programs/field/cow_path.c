@@ -95,7 +95,7 @@ static int count(ref r, uint64_t low, uint64_t high) {
     return 0;
   struct tnode *n = deref(r);
   assert(n->key > low && n->key < high); // MARK: claim
-  assert(n->value[0] == 'v');
+  assert(n->value[0] == 'v'); // MARK: claim
   return 1 + count(n->left, low, n->key) + count(n->right, n->key, high);
 }
 
