@@ -103,11 +103,19 @@ fn wants_pm(caller: usize) -> bool {
     recording() && session::has_flag(flag::PM_HEAP) && callers::is_of_program(caller)
 }
 
-/// The same for `new`.
-fn wants_pm_from_new(caller: usize) -> bool {
+/// The same for `new`, which the C++ library uses for strings and containers of the program; the buffers of its streams
+/// and what it keeps of locales are arrays.
+fn wants_pm_from_new(caller: usize, function: &str) -> bool {
+    let for_program = || function.starts_with("_Znw") && callers::is_of_cpp_library(caller);
+    recording() && session::has_flag(flag::PM_HEAP) && (callers::is_of_program(caller) || for_program())
+}
+
+/// Is it an array of the C++ library's own? Its `new[]` would come back here as `new`.
+fn is_array_of_cpp_library(caller: usize, function: &str) -> bool {
     recording()
         && session::has_flag(flag::PM_HEAP)
-        && (callers::is_of_program(caller) || callers::is_of_cpp_library(caller))
+        && function.starts_with("_Zna")
+        && callers::is_of_cpp_library(caller)
 }
 
 /// Must functions of the C library that allocate what they return use [`allocate_for`]?
@@ -335,14 +343,20 @@ macro_rules! operator_new {
                 $bytes: usize, $($align: usize,)? $($nothrow: *const c_void,)? caller: usize
             ) -> *mut c_void {
                 static REAL: Real = Real::new(concat!(stringify!($name), "\0"), None);
-                if wants_pm_from_new(caller) {
+                if wants_pm_from_new(caller, stringify!($name)) {
                     let align = 16 $(.max($align))?;
                     if let Some(block) = take($bytes, align) {
                         return block.address as *mut c_void;
                     }
                 }
-                // SAFETY: libstdc++ defines this symbol with this type.
+                // SAFETY: any size is allowed; libstdc++ defines this symbol with this type.
                 unsafe {
+                    if is_array_of_cpp_library(caller, stringify!($name)) {
+                        let block = __libc_memalign(16 $(.max($align))?, $bytes);
+                        if !block.is_null() {
+                            return block;
+                        }
+                    }
                     let real: unsafe extern "C-unwind" fn(
                         usize $(, operator_new!(@usize $align))? $(, operator_new!(@pointer $nothrow))?
                     ) -> *mut c_void = std::mem::transmute(REAL.get());
