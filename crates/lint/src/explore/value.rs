@@ -177,13 +177,11 @@ impl Walk<'_, '_> {
         let extents = &self.explorer.extents;
         for (known, entry) in memory.range_mut(first..).take_while(|(known, _)| known.object == at.object) {
             if known.element != at.element {
-                // Another element, or the same one at another index; the content outside the array is unchanged. A
-                // constant is forgotten anyway: what it selects is not an element, and the order of records and their
-                // index is recognized by the number they share.
+                // Another element, or the same one at another index; the content outside the array is unchanged.
                 let other = Span { at: *known, length: Length::Known(entry.0) };
                 let is_apart =
                     other.contains(&stored) == Meets::Never || extents.are_in_other_arrays(&other, &stored);
-                if !is_apart || self.explorer.expressions.as_int(entry.1).is_some() {
+                if !is_apart {
                     entry.1 = NOTHING;
                 }
             } else if known.offset < end && known.offset + entry.0 as i64 > at.offset {
