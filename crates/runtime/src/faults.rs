@@ -16,7 +16,7 @@ use crashproof_protocol::fault;
 use crate::real::Real;
 use crate::session::recording;
 use crate::system::{KeptErrno, own_process, own_thread, raw_syscall, write_error};
-use crate::{callers, raw, sites};
+use crate::{callers, raw, sites, stacks};
 
 /// `SIGABRT` is not among them: whatever aborts says why.
 const SIGNALS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
@@ -186,6 +186,7 @@ unsafe extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, contex
         };
         let _ = writeln!(line, "{}{signal} {address:x} {site}", fault::LINE);
         write_error(std::str::from_utf8(&line.bytes[..line.length]).unwrap_or_default());
+        stacks::note_end();
     }
     // The instruction runs again, and ends the process.
 }

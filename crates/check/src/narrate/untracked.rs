@@ -56,17 +56,15 @@ pub(crate) fn incomplete(why: Incomplete, sites: &Sites) -> String {
         ),
         Incomplete::Run(limit) => format!("recovery {}", limit.describe()),
         Incomplete::Diverged(diverged) => {
+            // Without addresses: one place that reads somewhere else each time is one sentence.
             let did = |read: Option<(u64, u32)>| match read {
-                Some((address, site)) => {
-                    let place = sites.get(site);
-                    format!("read {address:#x} at {}:{}", place.file, place.line)
-                }
+                Some((_, site)) => format!("read at {}:{}", sites.get(site).file, sites.get(site).line),
                 None => "ended".into(),
             };
+            let (expected, found) = (did(diverged.expected), did(diverged.found));
+            let elsewhere = if expected == found { ", but another address" } else { "" };
             format!(
-                "recovery is not repeatable: after reading the same it once {}, once {}",
-                did(diverged.expected),
-                did(diverged.found)
+                "recovery is not repeatable: after reading the same it once {expected}, once {found}{elsewhere}"
             )
         }
     }
