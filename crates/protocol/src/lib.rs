@@ -736,7 +736,7 @@ pub mod reason {
     /// The handler of a timer's signal touched PM.
     pub const HANDLER: u64 = 21;
 
-    /// It uses System V semaphores or message queues, which would outlive a recovery.
+    /// It uses System V semaphores, message queues or segments of others, which would outlive a recovery.
     pub const SYSTEM_V: u64 = 33;
 
     /// Those after which persistent memory may hold unrecorded data.
@@ -797,8 +797,8 @@ pub mod reason {
                 "a process with threads forked, or a forked process created threads: they are not followed"
             }
             SYSTEM_V => {
-                "it uses System V semaphores or message queues with a key (semget, msgget): a recovery finds those of the \
-                 previous one, as it would not after a power failure"
+                "it uses System V semaphores or message queues with a key, or shared memory that another program has made \
+                 (semget, msgget, shmget): a recovery finds what would be gone after a power failure"
             }
             WRITTEN_RAW => {
                 "a file on the PM path was written by system calls of its own, not through the C library: that is not followed"
