@@ -34,6 +34,7 @@ impl Bench {
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -129,6 +130,28 @@ fn a_recovery_cannot_reach_into_the_process_that_it_comes_from() {
         )
         .finds_the_bug();
     }
+}
+
+/// The key of a segment of System V shared memory that exists.
+fn key_of(segment: &str) -> Option<String> {
+    let all = fs::read_to_string("/proc/sysvipc/shm").expect("a table of segments");
+    let mut rows = all.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    rows.find(|row| row.get(1) == Some(&segment)).map(|row| row[0].to_owned())
+}
+
+#[test]
+fn shared_memory_of_others_stays_without_a_sandbox() {
+    let made = Command::new("ipcmk").args(["--shmem", "4096"]).output().expect("ipcmk runs");
+    let text = String::from_utf8_lossy(&made.stdout).into_owned();
+    let segment = text.trim().rsplit(' ').next().expect("an identifier");
+    let key = key_of(segment).expect("the segment exists");
+    let bench = Bench::new(&format!("if (shmget({key}, 4096, IPC_CREAT | 0600) < 0) return 7;"));
+    let (code, text) = bench.check(&["--no-sandbox"]);
+    let after = key_of(segment);
+    Command::new("ipcrm").args(["--shmem-id", segment]).output().expect("ipcrm runs");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("shared memory that another program has made"), "{text}");
+    assert_eq!(after.as_deref(), Some(&*key));
 }
 
 #[test]
