@@ -14,7 +14,7 @@ pub(crate) struct ReportedEnds {
 }
 
 impl ReportedEnds {
-    /// Adds a place; returns whether it is new. The tree was trimmed so many times.
+    /// Adds a place; returns whether it is new. `drops` counts how often the tree was trimmed.
     pub(crate) fn insert(&mut self, at: Place, drops: u32) -> bool {
         if std::mem::replace(&mut self.drops, drops) != drops {
             self.places.clear();

@@ -138,7 +138,7 @@ const FEWEST_RECORDS: u64 = 100_000;
 const FEWEST_READS: u128 = 2_000_000;
 
 impl Work {
-    /// The limits of the next recovery of a run with so many records.
+    /// The limits of the next recovery, by the number of records of the run.
     fn limits(&self, limits: Limits, recorded: usize) -> Limits {
         if self.endless == 0 || self.longest.is_zero() {
             return limits;
@@ -187,7 +187,7 @@ impl Shared {
         self.set_aside = SetAside::default();
     }
 
-    /// A recovery took this long, and made so many records.
+    /// A recovery took this long, and made this number of records.
     pub(crate) fn took(&mut self, ending: Ending, time: Duration, records: usize) {
         let work = &mut self.work;
         if Failure::of(ending) == Some(Failure::Endless) {

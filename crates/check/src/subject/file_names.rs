@@ -71,7 +71,7 @@ impl NameVersions {
         all.find(|(key, _)| *key == name).map(|(_, file)| *file)
     }
 
-    /// May somebody who looked up these names tell two versions apart? `looked_up` is in order; 0 stands for all names.
+    /// Can a reader of these names tell two versions apart? `looked_up` is in order; 0 stands for all names.
     pub(crate) fn differ(&self, one: u64, other: u64, looked_up: &[u64]) -> bool {
         let known = |version: u64| version == 0 || self.0.contains_key(&version);
         !known(one)
@@ -85,7 +85,7 @@ impl NameVersions {
         self.0.contains_key(&value)
     }
 
-    /// The latest change that leads to a version and that somebody who looked up these names sees, as its version.
+    /// The latest change that leads to a version and that a reader of these names sees, as its version.
     pub(crate) fn latest_seen(&self, version: u64, looked_up: &[u64]) -> Option<u64> {
         let seen = |names: &[(u64, u64)]| names.iter().any(|(key, _)| looked_up.binary_search(key).is_ok());
         let all = looked_up.first() == Some(&0);

@@ -232,7 +232,7 @@ pub(super) unsafe fn handed_over(block: *mut c_void, bytes: usize, site: *const 
         return block;
     }
     let fresh = allocate(bytes, 16);
-    // SAFETY: the block holds that many bytes, and nobody else has it.
+    // SAFETY: the block holds that many bytes, and has no other owner.
     unsafe {
         if !fresh.is_null() {
             copy(fresh, block, bytes, site);
