@@ -130,7 +130,7 @@ struct Work {
     endless: u64,
 }
 
-/// If some recoveries have not ended, one that does so many times as much as any that did, and twice as much as the
+/// If some recoveries have not ended, one that does this many times as much as any that did, and twice as much as the
 /// recorded run, does not end, either.
 const FAR_MORE: u32 = 100;
 /// Less than this proves nothing: records, and reads in a row that bring nothing new.

@@ -36,17 +36,28 @@ struct BeforeFlush {
 /// one. If the path stored nothing through the computed address, as when an undo log determines what to flush, it may
 /// be the address of anything that was stored: `is_stored_to` says whether it did.
 fn is_apart(context: &Context, write: &Write, flush: Site, span: &Span, is_stored_to: bool) -> bool {
-    // A flush of more than one line that includes where the computed offset counts from may well reach it.
-    let includes_base = span.bytes().is_some_and(|(start, end)| {
-        (start..end).contains(&write.span.at.offset) && end - start > LINE_BYTES as i64
-    });
     let (stored, flushed) = (write.span.at.element, span.at.element);
     let by_byte = write.span.at.object == span.at.object
         && (stored.is_none() && context.is_by_byte(flushed) && is_stored_to
-            || flushed.is_none() && span.bytes().is_some() && context.is_by_byte(stored) && !includes_base);
+            || flushed.is_none()
+                && span.bytes().is_some()
+                && context.is_by_byte(stored)
+                && !may_reach(context, write, span));
     by_byte
         || context.are_named_apart(write.site, flush)
         || context.extents.are_in_other_arrays(&write.span, span)
+}
+
+/// Whether a flush may write back a store a computed number of bytes behind a place that it includes: it covers more than
+/// one line, and no array is known that the store cannot leave.
+fn may_reach(context: &Context, write: &Write, span: &Span) -> bool {
+    span.at.element.is_none()
+        && context.is_by_byte(write.span.at.element)
+        && write.span.at.object == span.at.object
+        && span.bytes().is_some_and(|(start, end)| {
+            (start..end).contains(&write.span.at.offset) && end - start > LINE_BYTES as i64
+        })
+        && context.extents.around(&write.span, None).is_none()
 }
 
 impl Machine {
@@ -120,7 +131,9 @@ impl Machine {
                     // Possibly the same element at another index, or the same object by another name.
                     write.status = Status::Maybe;
                     let by_another_name = write.span.at.object != span.at.object;
-                    if by_another_name && context.expressions.has_opaque(span.at.object) {
+                    if by_another_name && context.expressions.has_opaque(span.at.object)
+                        || may_reach(context, write, &span)
+                    {
                         write.perhaps = Some(site.place);
                     }
                 }
